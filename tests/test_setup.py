@@ -7,13 +7,17 @@ import subprocess
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from scripts import cli
+from scripts.setup.app import PERMISSIONS
 from scripts.setup.wanted import (
     EVENTS,
     LABELS,
@@ -36,7 +40,7 @@ RIGHTS = dict.fromkeys(("actions", "administration", "contents", "issues", "page
 ALL = [
     "default branch", "merging", "labels", "ledger", "workflows", "actions", "workflow token", "approval",
     "event policy", "reporting", "rules of main", "rules of ledger", "environment", "announcements",
-    "site",
+    "bot", "site",
 ]  # fmt: skip
 GOOD_WHEN_NEW = {"default branch", "workflows"}
 
@@ -246,6 +250,7 @@ DAMAGES: list[tuple[str, str, Callable[[World], None]]] = [
     ("rules of ledger", "no ruleset 'PullRank: ledger'", drop_ruleset),
     ("environment", "no such environment", lambda world: world.settings["environments"].pop("github-pages")),
     ("announcements", "no such environment", lambda world: world.settings["environments"].pop("announce")),
+    ("bot", "no such environment", lambda world: world.settings["environments"].pop("bot")),
     ("environment", "not restricted", free_environment),
     ("environment", "main may not deploy", set_in("environments", "github-pages", "branches", value=[])),
     ("site", "no site", set_in("pages", value=None)),
@@ -364,7 +369,7 @@ def test_only_an_admin_may_set_it_up(stage):
     ("lacking", "hidden"),
     [
         ("administration", {"actions", "workflow token", "approval", "event policy", "reporting"}),
-        ("actions", {"workflows", "environment", "announcements"}),
+        ("actions", {"workflows", "environment", "announcements", "bot"}),
         ("pages", {"site"}),
     ],
 )
@@ -391,6 +396,97 @@ def test_a_token_that_may_only_look_changes_nothing_and_each_refusal_is_told(sta
     assert set(stage.states("--check").values()) == {"ok", "missing"}
 
 
+# The bot as a GitHub App.
+
+
+@cache
+def key_pair() -> tuple[str, str]:
+    """A private and a public key, in PEM format."""
+    made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    public = made.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
+    return made.private_bytes(encoding, form, serialization.NoEncryption()).decode(), public.decode()
+
+
+@pytest.fixture
+def key_file(tmp_path):
+    file = tmp_path / "kernels.private-key.pem"
+    file.write_text(key_pair()[0])
+    return file
+
+
+def bot_environment(world: World) -> dict[str, Any]:
+    return world.settings["environments"]["bot"]
+
+
+def test_an_apps_id_and_key_are_stored_where_only_main_reads_them(stage, key_file):
+    app = stage.world.add_app("kernels-bot", key_pair()[1], {"metadata": "read", **PERMISSIONS})
+    code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file))
+    assert (code, err) == (0, "The bot acts as the App kernels-bot.\n")
+    found = bot_environment(stage.world)
+    assert found["variables"] == {"PULLRANK_APP": app.client_id}
+    assert found["secrets"] == {"PULLRANK_APP_KEY": key_pair()[0]}
+    assert [branch["name"] for branch in found["branches"]] == ["main"]
+    assert key_pair()[0].splitlines()[3] not in json.dumps([one.body for one in stage.server.log])
+
+
+def test_an_app_can_be_replaced_by_another(stage, key_file):
+    for slug in ("first", "second"):
+        app = stage.world.add_app(slug, key_pair()[1], PERMISSIONS | {"deployments": "write"})
+        code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file))
+        assert (code, err) == (0, f"The bot acts as the App {slug}; it does not need: deployments.\n")
+    assert bot_environment(stage.world)["variables"] == {"PULLRANK_APP": app.client_id}
+
+
+@pytest.mark.parametrize(
+    ("permissions", "message"),
+    [
+        (None, "the App kernels-bot is not installed on acme/kernels: install it at "),
+        (PERMISSIONS | {"checks": "read"}, "the App kernels-bot lacks the permission to write: Checks. Add it"),
+        ({"metadata": "read"}, "Actions, Checks, Contents, Issues, Pull requests, Workflows"),
+    ],
+)
+def test_an_app_that_may_do_too_little_is_not_stored(permissions, message, stage, key_file):
+    app = stage.world.add_app("kernels-bot", key_pair()[1], permissions)
+    code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file))
+    assert code == 2
+    assert message in err
+    assert bot_environment(stage.world)["secrets"] == {}
+
+
+def test_a_key_of_another_app_is_refused(stage, key_file):
+    stage.world.add_app("kernels-bot", key_pair()[1], PERMISSIONS)
+    code, _, err = stage.call("--app", "Iv23liOther", "--app-key", str(key_file))
+    assert (code, err) == (2, "pullrank: GitHub does not accept this key for the App Iv23liOther: take its Client ID\n")
+
+
+@pytest.mark.parametrize(("text", "why"), [(None, "No such file or directory"), ("-----BEGIN", "is no private key")])
+def test_a_file_that_is_no_key_is_named_and_nothing_is_sent(text, why, stage, tmp_path):
+    file = tmp_path / "key.pem"
+    if text:
+        file.write_text(text)
+    code, out, err = stage.call("--app", "Iv23li", "--app-key", str(file))
+    assert (code, out, stage.writes()) == (2, "", [])
+    assert err.startswith(f"pullrank: {file}") and why in err
+
+
+@pytest.mark.parametrize(
+    "options", [["--app", "Iv23li"], ["--app-key", "key.pem"], ["--app", "I", "--app-key", "k", "--check"]]
+)
+def test_an_app_needs_its_key(options, stage):
+    code, _, err = stage.call(*options)
+    assert code == 2
+    assert "--app and --app-key belong together, without --check" in err
+
+
+def test_a_token_that_may_not_write_secrets_is_told_what_it_lacks(stage, key_file):
+    app = stage.world.add_app("kernels-bot", key_pair()[1], PERMISSIONS)
+    token = stage.fine_grained(**RIGHTS)
+    code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file), token=token)
+    assert code == 2
+    assert "may not write secrets and variables of bot: add Environments: read and write" in err
+
+
 # What can't become a competition.
 
 
@@ -412,7 +508,7 @@ def test_a_private_repository_is_told_what_its_plan_lacks_and_set_up_otherwise(s
         for name, one in found.items()
         if "GitHub's plan does not include this for a private repository" in one["found"]
     }
-    assert short == {"rules of main", "rules of ledger", "environment", "announcements", "site"}
+    assert short == {"rules of main", "rules of ledger", "environment", "announcements", "bot", "site"}
     assert {one["state"] for name, one in found.items() if name not in short} == {"ok", "changed"}
 
 

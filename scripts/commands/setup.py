@@ -11,6 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -64,8 +65,10 @@ class SettingFinding:
 @click.command()
 @in_repository
 @click.option("--check", is_flag=True, help="Change nothing; show each setting's state and where to click.")
+@click.option("--app", metavar="CLIENT_ID", help="Let the bot act as this GitHub App, which is installed here.")
+@click.option("--app-key", type=click.Path(path_type=Path), help="The App's private key, a .pem file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def setup(repo: str | None, check: bool, as_json: bool) -> int:
+def setup(repo: str | None, check: bool, app: str | None, app_key: Path | None, as_json: bool) -> int:
     """Set up a GitHub repository for a competition, or check its settings.
 
     Needs an admin's token: GH_TOKEN, GITHUB_TOKEN or `gh auth login`. Running it again changes nothing.
@@ -74,8 +77,12 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
     Example: pullrank setup --repo OWNER/NAME --check
     """
     from scripts.ledger.branch import LedgerBranch
+    from scripts.setup.app import find_app, read_key, use_app
     from scripts.setup.repository_settings import PAGES, settings_for
 
+    if bool(app) != bool(app_key) or (app and check):
+        raise click.UsageError("--app and --app-key belong together, without --check")
+    key = read_key(app, app_key) if app and app_key else None
     token, repository = require_token(f"for this repository only, {_RIGHTS}"), require_repository(repo)
     server = server_url()
     with connect(repository, token) as github:
@@ -85,6 +92,11 @@ def setup(repo: str | None, check: bool, as_json: bool) -> int:
         findings = [examine(one, admin) if check else set_up(one, admin) for one in settings]
         if any(one.about.name == PAGES and one.state is SettingState.CHANGED for one in findings):
             _publish(admin)
+        if key:
+            found = find_app(repository, key, server)
+            use_app(admin, key)
+            more = f"; it does not need: {', '.join(found.more)}" if found.more else ""
+            click.echo(f"The bot acts as the App {found.slug}{more}.", err=True)
     if as_json:
         click.echo(json.dumps({"repository": repository, "settings": [one.facts for one in findings]}, indent=1))
     else:

@@ -17,6 +17,7 @@ from scripts.github.credentials import ORIGIN, AccessError, checked_repository, 
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
+    from scripts.github.wire import AppKey
 
 NEW_TOKEN = "https://github.com/settings/personal-access-tokens/new"  # noqa: S105  an address
 CLASSIC_TOKEN = "https://github.com/settings/tokens/new"  # noqa: S105  an address
@@ -55,8 +56,8 @@ def server_url() -> str:
     return (os.environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
 
 
-def connect(repository: str, token: str) -> GitHub:
-    """Connect to a repository on the server that the environment names."""
+def connect(repository: str, token: str | AppKey) -> GitHub:
+    """Connect to a repository on the server that the environment names, with a token or as an App."""
     from scripts.github.gh import API, GitHub
 
     # PyGithub logs every refused request to stderr; commands report it once themselves.

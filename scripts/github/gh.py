@@ -34,7 +34,7 @@ from scripts.github.pulls import (
     items,
     require,
 )
-from scripts.github.wire import API, Wire
+from scripts.github.wire import API, AppKey, Wire
 
 __all__ = ["API", "GitHub"]
 
@@ -52,7 +52,7 @@ class GitHub(Wire):
     def __init__(
         self,
         repository: str,
-        token: str,
+        token: str | AppKey,
         api_url: str = API,
         *,
         me: Account = ACTIONS_BOT,
@@ -63,7 +63,7 @@ class GitHub(Wire):
         self.me = me
 
     def is_me(self, account: Account) -> bool:
-        """Whether an account is the token's.  A bot is known by its login: only GitHub gives out logins with brackets."""
+        """Whether an account is the token's.  A bot is known by its login: nobody else may have brackets in it."""
         return account.login == self.me.login if self.me.is_bot else account.id == self.me.id
 
     # Pull requests

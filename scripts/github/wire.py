@@ -1,4 +1,4 @@
-"""HTTP requests to GitHub.  Only this file imports PyGithub, for authentication, connections, pacing and retries.
+"""HTTP requests to GitHub.  Only this file imports PyGithub, for authentication, connections, pacing, retries, secrets.
 
 It uses PyGithub's documented `requester`, not its objects: those send extra requests when an attribute is missing.
 
@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
 import github
 from github.GithubRetry import GithubRetry
+from github.PublicKey import encrypt
 from urllib3 import BaseHTTPResponse
 
 from scripts.common.http_request import RequestFailed, RequestLimits, download
@@ -39,19 +41,47 @@ _HINTS = {
 }
 
 
-class Wire:
-    """Requests to one repository, with one token.  `patience_s` is the longest wait before a retry."""
+@dataclass(frozen=True)
+class AppKey:
+    """A GitHub App's client id, and its private key in PEM format."""
 
-    def __init__(self, repository: str, token: str, api_url: str, *, timeout_s: int, patience_s: float) -> None:
+    client_id: str
+    pem: str = field(repr=False)
+
+    def authentication(self) -> github.Auth.AppAuth:
+        """How the App itself signs in, to ask where it is installed.
+
+        Raises:
+            ValueError: the key is not an RSA key in PEM format.
+        """
+        auth = github.Auth.AppAuth(self.client_id, self.pem)
+        try:
+            auth.create_jwt()
+        except Exception:
+            raise ValueError("not an RSA key in PEM format") from None
+        return auth
+
+
+def sealed(secret: str, public_key: str) -> str:
+    """A secret as only GitHub can read it.  `public_key` is its own, in base64."""
+    return encrypt(public_key, secret)
+
+
+class Wire:
+    """Requests to one repository, with one token or as one App.  `patience_s` is the longest wait before a retry."""
+
+    def __init__(
+        self, repository: str, token: str | AppKey, api_url: str, *, timeout_s: int, patience_s: float
+    ) -> None:
         self.repository = checked_repository(repository, "the repository")
         self._root = f"/repos/{repository}"
-        self._token = checked_token(token, "the token")
+        self._secret = token.pem if isinstance(token, AppKey) else checked_token(token, "the token")
         self._timeout_s = timeout_s
         # Only a GitHub on this machine, for tests, is without TLS; so is its storage.
         self._schemes = ("https://", "http://") if api_url.startswith("http://") else ("https://",)
         self._github = github.Github(
             base_url=api_url.rstrip("/"),
-            auth=github.Auth.Token(token),
+            auth=token.authentication() if isinstance(token, AppKey) else github.Auth.Token(token),
             timeout=timeout_s,
             user_agent="pullrank",
             api_version=API_VERSION,
@@ -142,8 +172,8 @@ class Wire:
         return self._hide(f"{type(error).__name__}: {error}", 200)
 
     def _hide(self, words: str, length: int) -> str:
-        """A message as one short line, with the token removed."""
-        return shorten(" ".join(plain(words).split()).replace(self._token, "…"), length)
+        """A message as one short line, with the token or key removed."""
+        return shorten(" ".join(plain(words).split()).replace(self._secret, "…"), length)
 
 
 class _Retries(GithubRetry):

@@ -42,13 +42,17 @@ _ANNOUNCE_NAME = "announce"
 """The environment with the webhook secrets; publish.yml names it."""
 
 
+BOT_NAME = "bot"
+"""The environment with a GitHub App's key; the workflows that talk to GitHub name it."""
+
+
 def settings_for(open_ledger: Callable[[], LedgerBranch], *, is_public: bool) -> list[Setting]:
     """All settings, in order.  `open_ledger` returns a working copy of the ledger's branch that can push."""
     # Private repositories do not run workflows of forks, and GitHub blocks none of their events.
     of_public: list[Setting] = [_APPROVAL, _POLICY, _REPORTING] if is_public else []
     ledger = LedgerSetting(about=_LEDGER, open_ledger=open_ledger)
     actions: list[Setting] = [_WORKFLOWS, _ACTIONS, _TOKEN, *of_public]
-    places: list[Setting] = [_ENVIRONMENT, _ANNOUNCE, _PAGES]
+    places: list[Setting] = [_ENVIRONMENT, _ANNOUNCE, _BOT, _PAGES]
     return [_BRANCH, _MERGES, _LABELS, ledger, *actions, _MAIN_RULESET, _LEDGER_RULESET, *places]
 
 
@@ -182,6 +186,16 @@ _ANNOUNCE = Environment(
         f"Selected branches and tags → Add: {MAIN}",
     ),
     name=_ANNOUNCE_NAME,
+)
+_BOT = Environment(
+    about=About(
+        name="bot",
+        must=f"{BOT_NAME}: only {MAIN} can use its secret, the key of a GitHub App",
+        right="Actions or Administration",
+        clicks=f"Settings → Environments → New environment: {BOT_NAME} → Deployment branches and tags: "
+        f"Selected branches and tags → Add: {MAIN}",
+    ),
+    name=BOT_NAME,
 )
 _PAGES = Pages(
     about=About(

@@ -28,12 +28,14 @@ TARGET = Path(__file__).with_name("openapi.json")
 REPO = "/repos/{owner}/{repo}"
 USED = f"""
 GET /rate_limit
+GET /app
 GET /user
 GET /users/{{username}}
 GET /orgs/{{org}}/actions/runner-groups
 GET {REPO}
 PATCH {REPO}
 GET {REPO}/activity
+GET {REPO}/installation
 GET {REPO}/pulls
 POST {REPO}/pulls
 POST {REPO}/forks
@@ -105,6 +107,11 @@ PUT {REPO}/environments/{{environment_name}}
 GET {REPO}/environments/{{environment_name}}/deployment-branch-policies
 POST {REPO}/environments/{{environment_name}}/deployment-branch-policies
 GET {REPO}/environments/{{environment_name}}/secrets
+GET {REPO}/environments/{{environment_name}}/secrets/public-key
+PUT {REPO}/environments/{{environment_name}}/secrets/{{secret_name}}
+GET {REPO}/environments/{{environment_name}}/variables
+POST {REPO}/environments/{{environment_name}}/variables
+PATCH {REPO}/environments/{{environment_name}}/variables/{{name}}
 GET {REPO}/pages
 POST {REPO}/pages
 PUT {REPO}/pages

@@ -27,6 +27,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import jwt
+
 # Each adds its routes.
 from tests.github_server import (  # noqa: F401
     actions_api,
@@ -41,7 +43,7 @@ from tests.github_server import (  # noqa: F401
 from tests.github_server.contract import contract
 from tests.github_server.failures import Failure, Failures, Way
 from tests.github_server.routes import Answer, Call, Refusal, find_route, missing
-from tests.github_server.world import Token, World
+from tests.github_server.world import Token, User, World
 
 API = "/api/v3"
 JSON = "application/json; charset=utf-8"
@@ -245,7 +247,8 @@ class _Handler(BaseHTTPRequestHandler):
         if kind.lower() == "basic":
             with contextlib.suppress(ValueError):
                 value = base64.b64decode(value).decode().partition(":")[2]
-        return self.server.github.world.tokens.get(value)
+        world = self.server.github.world
+        return _of_app(value, world) if value.count(".") == 2 else world.tokens.get(value)
 
     def _blame(self, what: str, operation: str, faults: list[str]) -> None:
         self.server.github.faults += [f"{operation} {what} {fault}" for fault in faults]
@@ -353,6 +356,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.close()
         # The base class would flush to, and shut down, a socket that is no more.
         self.wfile = open(os.devnull, "wb")
+
+
+def _of_app(value: str, world: World) -> Token | None:
+    """An App that signs in with its key, as `Bearer …`."""
+    with contextlib.suppress(jwt.InvalidTokenError, KeyError):
+        app = world.apps[jwt.decode(value, options={"verify_signature": False})["iss"]]
+        jwt.decode(value, app.public_key, algorithms=["RS256"])
+        return Token(value, User(0, app.client_id, "Bot"), {"app": "read"})
+    return None
 
 
 def _limits(token: Token, reset_at: float) -> dict[str, str]:

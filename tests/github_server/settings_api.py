@@ -6,11 +6,15 @@ GitHub would tell it; a test looks there.
 
 from __future__ import annotations
 
+import base64
 from copy import deepcopy
 from typing import Any
 
+from nacl.public import PrivateKey, SealedBox
+
 from tests.github_server import shapes
 from tests.github_server.routes import Answer, Call, Refusal, invalid, route
+from tests.github_server.world import User
 
 Json = dict[str, Any]
 
@@ -179,7 +183,7 @@ def put_environment(call: Call) -> Answer:
     body, name = call.body or {}, call.path["environment_name"]
     if body.get("deployment_branch_policy"):
         require_plan(call, _NO_PROTECTION, 422)
-    fresh = {"id": call.world.next_id(), "name": name, "branches": [], "secrets": []}
+    fresh = {"id": call.world.next_id(), "name": name, "branches": [], "secrets": {}, "variables": {}}
     environment = setting(call, "environments").setdefault(name, fresh)
     environment["deployment_branch_policy"] = body.get("deployment_branch_policy")
     environment["protection_rules"] = _protection_rules(body)
@@ -213,8 +217,69 @@ def add_branch_policy(call: Call) -> Answer:
 
 @route("GET /environments/{environment_name}/secrets", "environments:read")
 def list_secrets(call: Call) -> Answer:
-    names = _find_environment(call)["secrets"]
+    names = list(_find_environment(call)["secrets"])
     return call.page(names, lambda name: {"name": name}, "secrets")
+
+
+@route("GET /environments/{environment_name}/secrets/public-key", "environments:read")
+def get_public_key(call: Call) -> Answer:
+    _find_environment(call)
+    return Answer(body={"key_id": "1", "key": base64.b64encode(bytes(_seal(call).public_key)).decode()})
+
+
+def _seal(call: Call) -> PrivateKey:
+    made: PrivateKey = call.world.settings.setdefault("seal", PrivateKey.generate())
+    return made
+
+
+@route("PUT /environments/{environment_name}/secrets/{secret_name}", "environments:write")
+def put_secret(call: Call) -> Answer:
+    """Sealed with the public key; a test finds what is inside."""
+    text = SealedBox(_seal(call)).decrypt(base64.b64decode(call.body["encrypted_value"])).decode()
+    _find_environment(call)["secrets"][call.path["secret_name"]] = text
+    return Answer(201, {})
+
+
+@route("GET /environments/{environment_name}/variables", "environments:read")
+def list_environment_variables(call: Call) -> Answer:
+    found = _find_environment(call)["variables"].items()
+    return call.page([{"name": name, "value": value, **shapes.BORN} for name, value in found], dict, "variables")
+
+
+@route("POST /environments/{environment_name}/variables", "environments:write")
+def add_environment_variable(call: Call) -> Answer:
+    variables = _find_environment(call)["variables"]
+    if call.body["name"] in variables:
+        raise Refusal(409, "Already exists - Variable already exists")
+    variables[call.body["name"]] = call.body["value"]
+    return Answer(201, {})
+
+
+@route("PATCH /environments/{environment_name}/variables/{name}", "environments:write")
+def edit_environment_variable(call: Call) -> Answer:
+    variables = _find_environment(call)["variables"]
+    call.require(variables.get(call.path["name"]))
+    variables[call.path["name"]] = call.body["value"]
+    return Answer(204)
+
+
+@route("GET //app", "app:read")
+def get_app(call: Call) -> Answer:
+    app = call.world.apps[call.token.user.login]
+    return Answer(body=shapes.app(call.world, User(1, f"{app.slug}[bot]")))
+
+
+@route("GET /installation", "app:read")
+def get_installation(call: Call) -> Answer:
+    app = call.world.apps[call.token.user.login]
+    web = f"{call.world.web_url}/settings/installations/1"
+    whole: Json = {
+        "id": 1, "account": shapes.user(call.world.owner), "access_tokens_url": f"{web}/access_tokens",
+        "repositories_url": web, "html_url": web, "app_id": 1, "app_slug": app.slug, "target_id": 1,
+        "target_type": "User", "permissions": call.require(app.permissions), "events": [], "single_file_name": None,
+        "repository_selection": "selected", "suspended_by": None, "suspended_at": None, **shapes.BORN,
+    }  # fmt: skip
+    return Answer(body=whole)
 
 
 def _find_environment(call: Call) -> Json:

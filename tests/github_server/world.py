@@ -61,6 +61,16 @@ class Token:
 
 
 @dataclass(eq=False)
+class App:
+    """A GitHub App; `permissions` are those of its installation on the repository, None without one."""
+
+    client_id: str
+    slug: str
+    public_key: str
+    permissions: dict[str, str] | None
+
+
+@dataclass(eq=False)
 class Comment:
     id: int
     number: int
@@ -198,6 +208,8 @@ class World:
         self.api_url = "https://api.github.com"
         self.users: dict[str, User] = {}
         self.tokens: dict[str, Token] = {}
+        self.apps: dict[str, App] = {}
+        """By their client ids."""
         self.pulls: dict[int, Pull] = {}
         self.comments: dict[int, Comment] = {}
         self.checks: dict[int, Check] = {}
@@ -240,6 +252,11 @@ class World:
     def workflow_token(self, scopes: Mapping[str, str], *, limit: int = 1000) -> Token:
         """A job's `GITHUB_TOKEN`, with the job's `permissions:`."""
         return self._add_token(Token(f"ghs_{secrets.token_hex(18)}", self.bot, dict(scopes), limit))
+
+    def add_app(self, slug: str, public_key: str, permissions: dict[str, str] | None) -> App:
+        app = App(f"Iv23li{slug}", slug, public_key, permissions)
+        self.apps[app.client_id] = app
+        return app
 
     def app_token(self, slug: str, scopes: Mapping[str, str], *, limit: int = 5000) -> Token:
         """A token of a GitHub App that is installed here, with a budget of its own.  What it does starts workflows."""
