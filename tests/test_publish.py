@@ -606,6 +606,16 @@ def test_hostile_text_is_inert_wherever_it_stands(tmp_path: Path, task: Task, fi
         assert_inert(path, page)
 
 
+@pytest.mark.parametrize(("days", "is_linked"), [(89, True), (91, False)])
+def test_the_log_of_a_run_is_linked_as_long_as_github_keeps_it(
+    tmp_path: Path, task: Task, days: int, is_linked: bool
+) -> None:
+    url = "https://github.com/acme/kernels/actions/runs/7"
+    judgement = judged(task.board("CPU"), "ada", 1.5, run_url=url)
+    site, _ = built(tmp_path, task, [judgement], now=judgement.finished_at + timedelta(days=days))
+    assert (url in [link for _, page in html_pages(site) for link in links(page)]) == is_linked
+
+
 def assert_inert(path: Path, page: Tags) -> None:
     assert not {tag for tag, _ in page.tags} & {"img", "style", "iframe", "object", "form", "base"}, path
     assert {a.get("src", "").rpartition("/")[2] for tag, a in page.tags if tag == "script"} <= {

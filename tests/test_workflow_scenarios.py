@@ -305,7 +305,7 @@ def test_a_profile_is_told_with_the_way_to_its_report(contest: Contest) -> None:
     run = next(run for run in contest.world.runs.values() if "reports" in {one.name for one in run.artifacts})
     assert {one.name for one in run.artifacts} == {"bundle", "judgement", "reports"}
     page = f"{contest.server.url}/{contest.world.repository}/actions/runs/{run.id}"
-    assert f"the full report is `profile-1.ncu-rep` in `reports`, among `{page}`" in contest.comment(pull.number)
+    assert f"the full report is `profile-1.ncu-rep` in `reports`, for seven days among `{page}`" in contest.comment(pull.number)
     assert contest.judgements() == (), "a profile is nothing for the ledger"
 
 

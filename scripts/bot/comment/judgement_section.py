@@ -210,7 +210,7 @@ def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
     where = ""
     if counters.report_bytes:
         artifacts = run_link(run_url, "the run's artifacts", "#artifacts") or "the run's artifacts"
-        where = f"; the full report is `{counters.report_name(number)}` in `reports`, among {artifacts}"
+        where = f"; the full report is `{counters.report_name(number)}` in `reports`, for seven days among {artifacts}"
     return f"{counters.tool} on one more call{where}:\n\n{table(found.head, rows)}"
 
 
@@ -260,7 +260,7 @@ def _small_print(judgement: Judgement) -> str:
         f"Judged in {seconds:.0f} s, of which {judgement.cases[0].seconds:.0f} s for the build, "
         f"on {device}{inline(machine.cpu, 80)}, {cores}",
         inline(machine.note.removesuffix(".")) if not machine.quiet else "",
-        run_link(judgement.run_url),
+        run_link(judgement.run_url, "log (kept 90 days)"),
     ]
     lines = [*_claim(judgement), ", ".join(fact for fact in facts if fact) + "."]
     return "<sub>" + " ".join(lines) + "</sub>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from markupsafe import Markup
@@ -14,6 +14,9 @@ from harness.task.task import Board, Task
 from scripts.competition.settings import Gpu
 from scripts.pages.parts.code import render_guide
 from scripts.standings.roofline import find_floors_us
+
+RUNS_LIVE = timedelta(days=90)
+"""GitHub deletes the runs of public repositories, with their logs, after this time."""
 
 GUIDES: tuple[tuple[str, ...], ...] = (
     (
@@ -103,6 +106,11 @@ class Site:
     def takes_entries(self, board: Board) -> bool:
         """Whether the board is judged and still open."""
         return self.judges(board) and not self.is_closed(board.task)
+
+    def find_run(self, judgement: Judgement) -> str:
+        """The page of the run that judged; empty once GitHub has deleted it, or if its address is none."""
+        url = judgement.run_url or ""
+        return url if url.startswith("https://") and self.now - judgement.finished_at < RUNS_LIVE else ""
 
     def is_unmerged(self, judgement: Judgement) -> bool:
         return self.marks_unmerged and self.sources(judgement) is None
