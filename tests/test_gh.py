@@ -49,7 +49,8 @@ class Stage:
     run: Run
 
     def connect(self, scopes: dict[str, str] | None = None, *, patience_s: float = 0.1, timeout_s: int = 5) -> GitHub:
-        token = self.world.workflow_token(EVERYTHING if scopes is None else scopes, limit=100_000)
+        token = self.world.workflow_token(EVERYTHING if scopes is None else scopes)
+        token.budget.limit = 100_000
         return GitHub(
             self.world.repository, token.value, self.server.api_url, patience_s=patience_s, timeout_s=timeout_s
         )
@@ -627,8 +628,9 @@ def test_a_limit_that_begins_anew_soon_is_waited_for(calm):
         assert github.get_pull(1).number == 1
 
 
-def test_a_used_up_token_is_a_rate_limit(stage):
-    token = stage.world.workflow_token(EVERYTHING, limit=2)
+def test_a_used_up_token_is_a_rate_limit(stage, monkeypatch):
+    token = stage.world.workflow_token(EVERYTHING)
+    monkeypatch.setattr(token.budget, "limit", token.budget.used + 2)
     with GitHub(stage.world.repository, token.value, stage.server.api_url) as github:
         github.get_pull(1)
         github.get_pull(1)

@@ -191,7 +191,7 @@ def test_what_a_workflows_token_does_starts_nothing_but_what_it_dispatches(world
 
 
 def test_answers_tell_how_much_of_the_limit_is_left(world, server):
-    token = world.workflow_token({}, limit=1000)
+    token = world.workflow_token({})
     with GitHub(world.repository, token.value, server.api_url) as github:
         github.ask("GET", "")
         assert github._github.rate_limiting == (999, 1000)

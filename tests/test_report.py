@@ -495,7 +495,10 @@ def test_the_longest_report_fits_into_a_comment() -> None:
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("https://github.com/cup/cup/actions/runs/7", "[log (kept 90 days)](https://github.com/cup/cup/actions/runs/7)"),
+        (
+            "https://github.com/cup/cup/actions/runs/7",
+            "[log (kept 90 days)](https://github.com/cup/cup/actions/runs/7)",
+        ),
         ("javascript:alert(1)", "`javascript:alert(1)`"),
         ("https://x.example/a)[b](c", "`https://x.example/a)[b](c`"),
     ],

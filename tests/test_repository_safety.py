@@ -265,7 +265,44 @@ def test_the_jobs_that_run_strangers_code_have_nothing_to_lose(file: str, name: 
 
 def test_no_workflow_reads_a_secret_that_a_fork_could_have_set_free() -> None:
     readers = [path for path in WORKFLOWS if re.search(r"secrets\.|secrets:\s*inherit|toJSON\(", path.read_text())]
-    assert [path.name for path in readers] == ["publish.yml"]
+    assert [path.name for path in readers] == ["evaluate.yml", "intake.yml", "publish.yml", "reconcile.yml"]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "more"),
+    [
+        ("intake.yml", "intake", {}),
+        ("evaluate.yml", "resolve", {}),
+        ("evaluate.yml", "report", {"workflows": "write"}),
+        ("reconcile.yml", "reconcile", {"workflows": "write"}),
+    ],
+)
+def test_an_apps_key_reaches_one_action_of_githubs_which_makes_a_token_with_the_jobs_permissions(
+    file: str, name: str, more: dict[str, str]
+) -> None:
+    job = jobs(GITHUB / "workflows" / file)[name]
+    assert job["environment"] == {"name": "bot", "deployment": False}
+    (step,) = [step for step in job["steps"] if "secrets." in json.dumps(step)]
+    assert step == job["steps"][0] and step["if"] == "vars.PULLRANK_APP != ''"
+    assert step["uses"].startswith("actions/create-github-app-token@")
+    asked = {key.removeprefix("permission-"): level for key, level in step["with"].items() if "permission-" in key}
+    assert asked == job["permissions"] | more
+    assert {key for key in step["with"] if "permission-" not in key} == {"client-id", "private-key"}
+
+
+def test_no_other_job_has_the_environment_of_the_bot() -> None:
+    named = [
+        (path.name, name)
+        for path in WORKFLOWS
+        for name, job in jobs(path).items()
+        if "bot" in str(job.get("environment"))
+    ]
+    assert named == [
+        ("evaluate.yml", "resolve"),
+        ("evaluate.yml", "report"),
+        ("intake.yml", "intake"),
+        ("reconcile.yml", "reconcile"),
+    ]
 
 
 def test_webhooks_are_secrets_of_an_environment_and_reach_one_step_of_one_job() -> None:

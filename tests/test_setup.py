@@ -7,14 +7,11 @@ import subprocess
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from scripts import cli
 from scripts.setup.app import PERMISSIONS
@@ -33,6 +30,7 @@ from scripts.setup.wanted import (
     mend_ruleset,
 )
 from tests.github_server import Failure, GitHubServer, Token, World
+from tests.github_server.world import key_pair
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = {str(path.relative_to(ROOT)): path.read_bytes() for path in (ROOT / ".github/workflows").glob("*.yml")}
@@ -399,15 +397,6 @@ def test_a_token_that_may_only_look_changes_nothing_and_each_refusal_is_told(sta
 # The bot as a GitHub App.
 
 
-@cache
-def key_pair() -> tuple[str, str]:
-    """A private and a public key, in PEM format."""
-    made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    public = made.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
-    return made.private_bytes(encoding, form, serialization.NoEncryption()).decode(), public.decode()
-
-
 @pytest.fixture
 def key_file(tmp_path):
     file = tmp_path / "kernels.private-key.pem"
@@ -420,7 +409,7 @@ def bot_environment(world: World) -> dict[str, Any]:
 
 
 def test_an_apps_id_and_key_are_stored_where_only_main_reads_them(stage, key_file):
-    app = stage.world.add_app("kernels-bot", key_pair()[1], {"metadata": "read", **PERMISSIONS})
+    app = stage.world.add_app("kernels-bot", {"metadata": "read", **PERMISSIONS})
     code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file))
     assert (code, err) == (0, "The bot acts as the App kernels-bot.\n")
     found = bot_environment(stage.world)
@@ -432,7 +421,7 @@ def test_an_apps_id_and_key_are_stored_where_only_main_reads_them(stage, key_fil
 
 def test_an_app_can_be_replaced_by_another(stage, key_file):
     for slug in ("first", "second"):
-        app = stage.world.add_app(slug, key_pair()[1], PERMISSIONS | {"deployments": "write"})
+        app = stage.world.add_app(slug, PERMISSIONS | {"deployments": "write"})
         code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file))
         assert (code, err) == (0, f"The bot acts as the App {slug}; it does not need: deployments.\n")
     assert bot_environment(stage.world)["variables"] == {"PULLRANK_APP": app.client_id}
@@ -447,7 +436,7 @@ def test_an_app_can_be_replaced_by_another(stage, key_file):
     ],
 )
 def test_an_app_that_may_do_too_little_is_not_stored(permissions, message, stage, key_file):
-    app = stage.world.add_app("kernels-bot", key_pair()[1], permissions)
+    app = stage.world.add_app("kernels-bot", permissions)
     code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file))
     assert code == 2
     assert message in err
@@ -455,7 +444,7 @@ def test_an_app_that_may_do_too_little_is_not_stored(permissions, message, stage
 
 
 def test_a_key_of_another_app_is_refused(stage, key_file):
-    stage.world.add_app("kernels-bot", key_pair()[1], PERMISSIONS)
+    stage.world.add_app("kernels-bot", PERMISSIONS)
     code, _, err = stage.call("--app", "Iv23liOther", "--app-key", str(key_file))
     assert (code, err) == (2, "pullrank: GitHub does not accept this key for the App Iv23liOther: take its Client ID\n")
 
@@ -480,7 +469,7 @@ def test_an_app_needs_its_key(options, stage):
 
 
 def test_a_token_that_may_not_write_secrets_is_told_what_it_lacks(stage, key_file):
-    app = stage.world.add_app("kernels-bot", key_pair()[1], PERMISSIONS)
+    app = stage.world.add_app("kernels-bot", PERMISSIONS)
     token = stage.fine_grained(**RIGHTS)
     code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file), token=token)
     assert code == 2

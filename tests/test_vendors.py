@@ -342,7 +342,10 @@ def test_the_comment_has_a_short_table_and_the_way_to_the_report(tmp_path):
     judgement = told(read(NCU, NCU_TABLE))
     text = in_the_pull_request(judgement)
     link = "[the run's artifacts](https://github.com/acme/kernels/actions/runs/7#artifacts)"
-    assert f"ncu on one more call; the full report is `profile-1.ncu-rep` in `reports`, for seven days among {link}:" in text
+    assert (
+        f"ncu on one more call; the full report is `profile-1.ncu-rep` in `reports`, for seven days among {link}:"
+        in text
+    )
     assert "| Kernel | Launches | Time | Compute | Memory | Occupancy | Registers | Limited by |" in text
     assert "| 1 | 1.205 ms | 83.2 % | 41.5 % | 24.1 % | 168 | compute |" in text
     assert "| 2 | 40.00 µs | 12.0 % | 83.5 % | 82.0 % | 24 | memory |" in text

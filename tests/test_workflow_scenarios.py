@@ -25,6 +25,7 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.setup.app import PERMISSIONS, SECRET, VARIABLE
 from tests.actions import Expressions, Hub, Play, StepFailed, WarmPython
 from tests.actions.node import find_node
 from tests.competition import (
@@ -305,7 +306,9 @@ def test_a_profile_is_told_with_the_way_to_its_report(contest: Contest) -> None:
     run = next(run for run in contest.world.runs.values() if "reports" in {one.name for one in run.artifacts})
     assert {one.name for one in run.artifacts} == {"bundle", "judgement", "reports"}
     page = f"{contest.server.url}/{contest.world.repository}/actions/runs/{run.id}"
-    assert f"the full report is `profile-1.ncu-rep` in `reports`, for seven days among `{page}`" in contest.comment(pull.number)
+    assert f"the full report is `profile-1.ncu-rep` in `reports`, for seven days among `{page}`" in contest.comment(
+        pull.number
+    )
     assert contest.judgements() == (), "a profile is nothing for the ledger"
 
 
@@ -450,6 +453,43 @@ def test_a_fork_behind_new_workflows_gets_its_row_and_is_merged_once_it_is_updat
     contest.hub.settle()
     assert pull.merged_at and contest.merged() == SOURCE
     assert "Press *Update branch* below" not in contest.comment(pull.number)
+
+
+def test_a_bot_that_is_an_app_answers_under_its_name_and_merges_what_lacks_new_workflows(contest: Contest) -> None:
+    app = contest.world.add_app("kernels-bot", PERMISSIONS)
+    stored = {"variables": {VARIABLE: app.client_id}, "secrets": {SECRET: app.private_key}}
+    contest.world.settings["environments"] = {"bot": stored}
+    honest = contest.honest()
+
+    def change_workflows(request: Request, run: WorkflowRun) -> Judgement:
+        contest.world.commit({".github/workflows/check.yml": b"# Newer.\n"})
+        return honest(request, run)
+
+    contest.judges(change_workflows)
+    contest.world.disabled_workflows.add("check.yml")
+    pull = contest.open()
+    assert contest.results("evaluate.yml") == GREEN and contest.rows() == ["alice"]
+    assert pull.merged_at and pull.merged_by and pull.merged_by.login == "kernels-bot[bot]"
+    assert {comment.author.login for comment in contest.world.comments_on(pull.number) if comment.author} == {
+        "kernels-bot[bot]"
+    }
+    assert {check.app.login for check in contest.world.checks.values()} == {"kernels-bot[bot]"}
+    contest.reconcile()
+    assert set(contest.results("reconcile.yml")) == {"reconcile: success"}
+    asked = {entry.login for entry in contest.server.rest_requests()}
+    assert asked == {"kernels-bot[bot]"}
+
+
+def test_a_key_that_is_revoked_fails_the_run_and_what_was_missed_is_made_up_for(contest: Contest) -> None:
+    app = contest.world.add_app("kernels-bot", PERMISSIONS)
+    bot = {"variables": {VARIABLE: "Iv23liOther"}, "secrets": {SECRET: app.private_key}}
+    contest.world.settings["environments"] = {"bot": bot}
+    contest.hub.may_fail.add("intake")
+    contest.open()
+    assert contest.results("intake.yml") == ["intake: failure"] and not contest.results("evaluate.yml")
+    contest.world.settings["environments"] = {}
+    contest.reconcile()
+    assert contest.rows() == ["alice"]
 
 
 def test_a_merge_that_fails_leaves_the_row_published(contest: Contest) -> None:

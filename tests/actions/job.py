@@ -52,6 +52,7 @@ class Play:
         # A job that runs although its run was cancelled before is not stopped once more.
         self.began_cancelled = live.is_cancelled
         self.token = hub.world.workflow_token(job.permissions)
+        self.place = self._environment_of(job.environment)
         self.workspace, self.temp, self.home = (folder / name for name in ("workspace", "temp", "home"))
         for path in (self.workspace, self.temp, self.home):
             path.mkdir(parents=True)
@@ -88,6 +89,15 @@ class Play:
         """Whether GitHub's own machines are asked for."""
         labels = [self.runs_on] if isinstance(self.runs_on, str) else self.runs_on
         return isinstance(labels, list) and "self-hosted" not in labels
+
+    def _environment_of(self, named: Any) -> Json:
+        """The environment that a job names, with its secrets and variables; empty if it is not set up."""
+        name = named["name"] if isinstance(named, dict) else named
+        found: Json = self.hub.world.settings.get("environments", {}).get(name, {})
+        branches = [branch["name"] for branch in found.get("branches", ())]
+        if found.get("deployment_branch_policy") and self.hub.world.default_branch not in branches:
+            raise WorkflowError(f"{self.live.workflow.file}: {name} is closed to {self.hub.world.default_branch}")
+        return found
 
     def _play_steps(self, steps: tuple[Step, ...]) -> None:
         for step in steps:
@@ -158,7 +168,8 @@ class Play:
             "runner": self._runner(),
             "job": {"status": self._result},
             "env": env,
-            "secrets": {"GITHUB_TOKEN": self.token.value},
+            "vars": contexts["vars"] | self.place.get("variables", {}),
+            "secrets": self.place.get("secrets", {}) | {"GITHUB_TOKEN": self.token.value},
         }
 
     def _runner(self) -> Json:

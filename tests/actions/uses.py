@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jwt
+
 from tests.actions.shell import StepFailed
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 Inputs = dict[str, str]
 PAGES = "github-pages"
+_PERMISSIONS = ("actions", "checks", "contents", "issues", "pull-requests", "workflows")
 
 
 def checkout(play: Play, inputs: Inputs) -> Inputs:
@@ -90,8 +93,31 @@ def deploy_pages(play: Play, inputs: Inputs) -> Inputs:
     return {"page_url": "https://acme.github.io/kernels/"}
 
 
+def create_github_app_token(play: Play, inputs: Inputs) -> Inputs:
+    """A token of the App whose key it is, with the permissions that the job asks for."""
+    world, asked = play.hub.world, {"iss": inputs["client-id"]}
+    app = world.apps.get(inputs["client-id"])
+    try:
+        signed = jwt.encode(asked, inputs["private-key"], "RS256")
+        jwt.decode(signed, app.public_key if app else "", algorithms=["RS256"])
+    except (jwt.InvalidTokenError, jwt.InvalidKeyError) as error:
+        raise StepFailed(f"A JSON web token could not be decoded: {error}") from None
+    assert app
+    wanted = {
+        name.removeprefix("permission-"): level for name, level in inputs.items() if name.startswith("permission-")
+    }
+    granted = {name.replace("_", "-"): level for name, level in (app.permissions or {}).items()}
+    if any(granted.get(name) not in (level, "write") for name, level in wanted.items()):
+        raise StepFailed("The permissions requested are not granted to this installation.")
+    return {"token": world.app_token(app.slug, wanted).value, "app-slug": app.slug}
+
+
 ACTIONS: dict[str, tuple[Callable[[Play, Inputs], Inputs], set[str]]] = {
     "actions/checkout": (checkout, {"ref", "persist-credentials", "fetch-depth"}),
+    "actions/create-github-app-token": (
+        create_github_app_token,
+        {"client-id", "private-key", *(f"permission-{name}" for name in _PERMISSIONS)},
+    ),
     "actions/setup-python": (setup_python, {"python-version"}),
     "actions/upload-artifact": (upload_artifact, {"name", "path", "retention-days", "if-no-files-found"}),
     "actions/download-artifact": (download_artifact, {"artifact-ids", "path"}),

@@ -43,7 +43,7 @@ from tests.github_server import (  # noqa: F401
 from tests.github_server.contract import contract
 from tests.github_server.failures import Failure, Failures, Way
 from tests.github_server.routes import Answer, Call, Refusal, find_route, missing
-from tests.github_server.world import Token, User, World
+from tests.github_server.world import Budget, Token, User, World
 
 API = "/api/v3"
 JSON = "application/json; charset=utf-8"
@@ -221,10 +221,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _handled(self, found: Any, token: Token | None, query: dict[str, str], body: Any) -> Answer:
         if token is None:
             raise Refusal(401, "Bad credentials")
-        if token.remaining == 0:
-            raise Refusal(403, f"API rate limit exceeded for user ID {token.user.id}.")
-        token.used += 1
         world = self.server.github.world
+        if not token.budget.spend(world.clock()):
+            raise Refusal(403, f"API rate limit exceeded for user ID {token.user.id}.")
         if found is None:
             raise Refusal(404, "Not Found")
         route, path = found
@@ -363,15 +362,15 @@ def _of_app(value: str, world: World) -> Token | None:
     with contextlib.suppress(jwt.InvalidTokenError, KeyError):
         app = world.apps[jwt.decode(value, options={"verify_signature": False})["iss"]]
         jwt.decode(value, app.public_key, algorithms=["RS256"])
-        return Token(value, User(0, app.client_id, "Bot"), {"app": "read"})
+        return Token(value, User(0, app.client_id, "Bot"), {"app": "read"}, Budget(5000))
     return None
 
 
 def _limits(token: Token, reset_at: float) -> dict[str, str]:
     return {
-        "X-RateLimit-Limit": str(token.limit),
-        "X-RateLimit-Remaining": str(token.remaining),
-        "X-RateLimit-Used": str(token.used),
+        "X-RateLimit-Limit": str(token.budget.limit),
+        "X-RateLimit-Remaining": str(token.budget.remaining),
+        "X-RateLimit-Used": str(token.budget.used),
         "X-RateLimit-Reset": str(int(reset_at)),
         "X-RateLimit-Resource": "core",
     }

@@ -83,8 +83,8 @@ def _repository(call: Call) -> Json:
 
 @route("GET //rate_limit")
 def get_rate_limit(call: Call) -> Answer:
-    token = call.token
-    core = {"limit": token.limit, "used": token.used, "remaining": token.remaining, "reset": 0}
+    budget = call.token.budget
+    core = {"limit": budget.limit, "used": budget.used, "remaining": budget.remaining, "reset": 0}
     return Answer(body={"resources": {"core": core, "search": core}, "rate": core})
 
 

@@ -12,10 +12,14 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.github_server.git import Content, GitRepository
 
@@ -35,22 +39,38 @@ class User:
 
 
 @dataclass(eq=False)
+class Budget:
+    """The requests of an hour that all tokens of an account share."""
+
+    limit: int
+    used: int = 0
+    ends: datetime | None = None
+
+    @property
+    def remaining(self) -> int:
+        return max(0, self.limit - self.used)
+
+    def spend(self, now: datetime) -> bool:
+        """Count a request; False if there is none left in this hour."""
+        if self.ends is None or now >= self.ends:
+            self.used, self.ends = 0, now + timedelta(hours=1)
+        is_left = self.remaining > 0
+        self.used += is_left
+        return is_left
+
+
+@dataclass(eq=False)
 class Token:
     """`scopes` are as in a workflow's `permissions:`; None is a personal token that may do what its user may."""
 
     value: str
     user: User
     scopes: dict[str, str] | None
-    limit: int = 5000
-    used: int = 0
+    budget: Budget
 
     @property
     def is_workflows(self) -> bool:
         return self.scopes is not None
-
-    @property
-    def remaining(self) -> int:
-        return max(0, self.limit - self.used)
 
     def allows(self, scope: str, level: str) -> bool:
         if self.scopes is None and scope == "administration":
@@ -66,8 +86,24 @@ class App:
 
     client_id: str
     slug: str
-    public_key: str
     permissions: dict[str, str] | None
+
+    @property
+    def private_key(self) -> str:
+        return key_pair()[0]
+
+    @property
+    def public_key(self) -> str:
+        return key_pair()[1]
+
+
+@cache
+def key_pair() -> tuple[str, str]:
+    """The private and the public key of all Apps, in PEM format."""
+    made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    public = made.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
+    return made.private_bytes(encoding, form, serialization.NoEncryption()).decode(), public.decode()
 
 
 @dataclass(eq=False)
@@ -208,6 +244,8 @@ class World:
         self.api_url = "https://api.github.com"
         self.users: dict[str, User] = {}
         self.tokens: dict[str, Token] = {}
+        self.budgets: dict[int, Budget] = {}
+        """By the ids of accounts."""
         self.apps: dict[str, App] = {}
         """By their client ids."""
         self.pulls: dict[int, Pull] = {}
@@ -249,27 +287,28 @@ class World:
             user.login = login
             self.users[login.lower()] = user
 
-    def workflow_token(self, scopes: Mapping[str, str], *, limit: int = 1000) -> Token:
+    def workflow_token(self, scopes: Mapping[str, str]) -> Token:
         """A job's `GITHUB_TOKEN`, with the job's `permissions:`."""
-        return self._add_token(Token(f"ghs_{secrets.token_hex(18)}", self.bot, dict(scopes), limit))
+        return self._add_token(f"ghs_{secrets.token_hex(18)}", self.bot, dict(scopes), 1000)
 
-    def add_app(self, slug: str, public_key: str, permissions: dict[str, str] | None) -> App:
-        app = App(f"Iv23li{slug}", slug, public_key, permissions)
+    def add_app(self, slug: str, permissions: dict[str, str] | None) -> App:
+        app = App(f"Iv23li{slug}", slug, permissions)
         self.apps[app.client_id] = app
         return app
 
-    def app_token(self, slug: str, scopes: Mapping[str, str], *, limit: int = 5000) -> Token:
+    def app_token(self, slug: str, scopes: Mapping[str, str]) -> Token:
         """A token of a GitHub App that is installed here, with a budget of its own.  What it does starts workflows."""
         bot = self.add_user(f"{slug}[bot]", kind="Bot", permission="write")
-        return self._add_token(Token(f"ghs_{secrets.token_hex(18)}", bot, dict(scopes), limit))
+        return self._add_token(f"ghs_{secrets.token_hex(18)}", bot, dict(scopes), 5000)
 
     def personal_token(self, user: User | None = None) -> Token:
-        return self._add_token(Token(f"ghp_{secrets.token_hex(18)}", user or self.owner, None))
+        return self._add_token(f"ghp_{secrets.token_hex(18)}", user or self.owner, None, 5000)
 
-    def _add_token(self, token: Token) -> Token:
+    def _add_token(self, value: str, user: User, scopes: dict[str, str] | None, limit: int) -> Token:
         with self.lock:
-            self.tokens[token.value] = token
-        return token
+            budget = self.budgets.setdefault(user.id, Budget(limit))
+            made = self.tokens[value] = Token(value, user, scopes, budget)
+        return made
 
     # What people do
 

@@ -36,6 +36,7 @@ GUIDES: tuple[tuple[str, ...], ...] = (
         "organisers-tasks-programs",
         "organisers-moderation",
         "organisers-discord",
+        "organisers-app",
         "organisers-stuck",
     ),
     ("runner-hosts", "runner-hosts-upkeep"),
