@@ -6,6 +6,7 @@ Only the judging itself is stood in for, but for one test: what an honest judge 
 import atexit
 import json
 import shutil
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -45,6 +46,7 @@ from tests.competition import (
 from tests.github_server import Event, Failure, GitHubServer, Pull, User, World
 from tests.github_server import Run as WorkflowRun
 from tests.github_server.git import GitRepository
+from tests.github_server.world import Budget
 
 pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
 
@@ -372,6 +374,34 @@ def test_pull_requests_at_once_all_get_their_rows(contest: Contest, request: pyt
     assert all(pull.merged_at for pull in pulls)
     assert sorted(contest.rows()) == sorted(logins)
     assert all("accepted (AC)" in contest.comment(pull.number) for pull in pulls)
+
+
+def test_of_more_than_an_hours_budget_allows_nothing_is_lost_and_what_waits_is_told(
+    contest: Contest, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--pulls 200` has the thousand requests an hour of a repository; it takes half an hour."""
+    count = request.config.getoption("--pulls")
+    budget = contest.world.budgets.setdefault(contest.world.bot.id, Budget(0))
+    budget.limit = max(36, 5 * count)
+    contest.hub.may_fail |= {"intake", "resolve", "report", "reconcile", "announce"}
+    logins = [f"user{number}" for number in range(count)]
+    pulls = [
+        contest.world.open_pull(contest.world.add_user(login), {path_of(login): SOURCE + f"# of {login}\n".encode()})
+        for login in logins
+    ]
+    contest.hub.settle(at_once=2)
+    merged = [sum(pull.merged_at is not None for pull in pulls)]
+    while merged[-1] < count and len(merged) < 8 * 4:
+        contest.reconcile(after=timedelta(minutes=15))
+        merged.append(sum(pull.merged_at is not None for pull in pulls))
+    contest.reconcile(after=timedelta(hours=1))  # the site follows
+    said = "".join(played.log for played in contest.hub.played if played.result == "failure")
+    assert "GitHub's rate limit is reached; try again later" in said
+    assert merged[0] < count == merged[-1]
+    assert sorted(contest.rows()) == sorted(logins)
+    assert all("accepted (AC)" in contest.comment(pull.number) for pull in pulls)
+    with capsys.disabled():
+        sys.stdout.write(f"\n{count} pull requests, {budget.limit} requests an hour; merged, each quarter: {merged}\n")
 
 
 # What comes in between.
