@@ -5,6 +5,7 @@ import os
 
 from harness.judge import Sitting
 from harness.records.fields import Mode
+from harness.records.stats import MIN_PAIRS
 from tests import cores
 
 
@@ -19,14 +20,14 @@ class Sittings:
         self._open = contextlib.ExitStack()
         self._sitting, self._key = None, None
 
-    def judge(self, board, submission, mode=Mode.TEST, *, on=None, about=None):
+    def judge(self, board, submission, mode=Mode.TEST, *, on=None, about=None, pairs=MIN_PAIRS):
         on = on or cores.own()
         key = id(board), frozenset(on), about
         if self._key != key:
             self.close()
             os.sched_setaffinity(0, on)
             self._sitting, self._key = self._open.enter_context(Sitting(board, **self._options)), key
-        return self._sitting.judge(submission, mode)
+        return self._sitting.judge(submission, mode, pairs=pairs)
 
     def close(self):
         self._open.close()
