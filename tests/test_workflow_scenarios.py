@@ -522,6 +522,24 @@ def test_a_key_that_is_revoked_fails_the_run_and_what_was_missed_is_made_up_for(
     assert contest.rows() == ["alice"]
 
 
+def test_when_github_has_deleted_the_runs_nothing_is_judged_again_and_the_next_push_is(contest: Contest) -> None:
+    waits = contest.world.add_user("bob")
+    contest.judges(contest.honest(wrong="no"))
+    pull = contest.open(author=waits)
+    contest.judges(contest.honest())
+    contest.open()
+    before = (len(contest.ledger()), contest.comment(pull.number))
+    contest.reconcile(after=timedelta(days=91))
+    contest.hub.schedule("publish.yml")
+    contest.hub.settle()
+    assert contest.world.runs and all(run.workflow != "evaluate.yml" for run in contest.world.runs.values())
+    assert not contest.world.checks
+    assert (len(contest.ledger()), contest.comment(pull.number)) == before and contest.rows() == ["alice"]
+    contest.world.push(pull, {path_of("bob"): FASTER})
+    contest.hub.settle()
+    assert pull.merged_at and sorted(contest.rows()) == ["alice", "bob"]
+
+
 def test_a_merge_that_fails_leaves_the_row_published(contest: Contest) -> None:
     contest.server.fail("PUT */merge", Failure(status=403), times=9)
     contest.hub.may_fail.add("report")

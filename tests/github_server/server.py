@@ -226,6 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refusal(403, f"API rate limit exceeded for user ID {token.user.id}.")
         if found is None:
             raise Refusal(404, "Not Found")
+        world.delete_old()
         route, path = found
         owner, name = world.repository.split("/")
         fork = path.get("owner", owner).lower() if path.get("owner", owner) != owner else ""

@@ -26,6 +26,7 @@ from tests.github_server.git import Content, GitRepository
 Json = dict[str, Any]
 
 ACTIONS_BOT_ID = 41898282
+RUNS_LIVE = timedelta(days=90)
 
 
 @dataclass(eq=False)
@@ -512,6 +513,12 @@ class World:
         with self.lock:
             if run.status != "completed":
                 run.status, run.conclusion, run.updated_at = "completed", conclusion, self.clock()
+
+    def delete_old(self) -> None:
+        """What GitHub does with runs, their artifacts and check runs of public repositories."""
+        before = self.clock() - RUNS_LIVE
+        self.runs = {key: run for key, run in self.runs.items() if run.created_at > before}
+        self.checks = {key: one for key, one in self.checks.items() if (one.started_at or before) >= before}
 
     def add_artifact(self, run: Run, name: str, content: bytes) -> Artifact:
         """Keep a zip with a run, as `actions/upload-artifact` does."""
