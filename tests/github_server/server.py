@@ -224,6 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         world = self.server.github.world
         if not token.budget.spend(world.clock()):
             raise Refusal(403, f"API rate limit exceeded for user ID {token.user.id}.")
+        token.used += 1
         if found is None:
             raise Refusal(404, "Not Found")
         world.delete_old()

@@ -68,6 +68,7 @@ class Token:
     user: User
     scopes: dict[str, str] | None
     budget: Budget
+    used: int = 0
 
     @property
     def is_workflows(self) -> bool:
