@@ -150,6 +150,15 @@ def test_a_slower_kernel_has_a_ratio_above_one(sitting):
     assert timing.ratio.value > 1
 
 
+def test_calls_that_stall_count_in_full_from_the_third_run_on(sitting):
+    """Two slow calls of ten would count for nothing, and what they leave behind might speed up others."""
+    body = "global calls\n    calls += 1\n    if calls == 7: time.sleep(0.1)\n    return data + 1"
+    stalling = f"import time\ncalls = 0\ndef custom_kernel(data):\n    {body}\n"
+    runs = sitting.judge(submission(stalling), Mode.BENCHMARK).benchmarks[0].timing.submission
+    assert [run.estimator for run in runs] == ["trimmed mean"] * 2 + ["mean"] * (len(runs) - 2)
+    assert all(run.time_us > 10_000 for run in runs[2:])
+
+
 def test_a_challenger_is_dueled_and_a_slower_champion_beaten(board):
     slow = submission(
         "import time\ndef custom_kernel(data):\n    time.sleep(0.001)\n    return data + 1\n", "slow-sample"

@@ -142,6 +142,15 @@ def test_a_forfeited_duel_is_read_again() -> None:
     assert "forfeit" not in NEWEST_JUDGEMENT.to_json(), "files of earlier versions stay the same"
 
 
+def test_all_samples_of_a_run_count_if_it_stalls_but_an_anchor_never_stalls() -> None:
+    still = [Run(order=n, warmups_us=(), samples_us=(10.0,) * 5, seeds=(n,) * 5, **NEW) for n in range(2)]
+    stalled = still[0].model_copy(update={"estimator": "mean", "samples_us": (10.0,) * 4 + (1e6,)})
+    rest: Fields = {"overhead_us": 1.0, "bound_us": 1.0, "steady": True, "note": ""}
+    assert Timing.of((stalled,), (still[1],), **rest).submission_us == pytest.approx(200_008)
+    with pytest.raises(ValueError, match="an anchor that stalls does not count"):
+        Timing.of((still[1],), (stalled,), **rest)
+
+
 def test_a_runs_estimator_is_kept_and_old_files_have_the_median() -> None:
     samples = (1.0, 1.0, 3.0, 4.0, 9.0)
     old, new = (Run(order=0, warmups_us=(), samples_us=samples, seeds=(0,) * 5, **by) for by in ({}, NEW))
@@ -193,6 +202,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "runs whose times follow from their samples in two ways": lambda: timing(
         anchor=tuple(one.model_copy(update={"estimator": "trimmed mean"}) for one in runs(10, 10, 10))
     ),
+    "a run whose samples all count without a stall": lambda: Run(**runs(10)[0].model_dump() | {"estimator": "mean"}),
     "a duel both played and forfeited": lambda: sample(duel=duel(), forfeit=forfeit()),
     "a duel forfeited to a file that did not rank": lambda: sample(mode=Mode.BENCHMARK, duel=None, forfeit=forfeit()),
     "a duel of unequal cases": lambda: duel(cases=(short(8), short(7))),

@@ -51,6 +51,12 @@ def test_a_file_may_repeat_a_few_runs_of_each_benchmark_and_then_they_count():
     assert files.repeats == 2 * MAX_REPEATS
 
 
+def test_a_run_in_which_a_call_stalls_is_played_again_like_a_disturbed_one():
+    files = quiet_of()
+    assert [files.must_repeat(0.0, "submission", "size=4", stalls=True) for _ in range(3)] == [True, True, False]
+    assert not files.must_repeat(0.0, "submission", "size=8", stalls=False)
+
+
 def test_a_disturbed_run_of_the_anchor_never_counts():
     anchors = quiet_of()
     assert all(anchors.must_repeat(0.2, "anchor", f"size={number}") for number in range(MAX_OWN_REPEATS))

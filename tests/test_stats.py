@@ -21,6 +21,7 @@ from harness.records.stats import (
     is_faster,
     ratio_interval,
     score,
+    stalls,
     tied,
     trimmed_mean,
 )
@@ -77,6 +78,13 @@ def test_two_slow_calls_of_ten_are_noise_and_a_third_counts() -> None:
     assert trimmed_mean([*quick, 1e6, 1e6]) == 10.0
     assert trimmed_mean([*quick[1:], 16.0, 1e6, 1e6]) == 11.0
     assert trimmed_mean([1.0, 1.0, *quick]) == 10.0, "nor do two calls that were too quick"
+
+
+def test_a_call_that_takes_ten_times_as_long_and_fifty_milliseconds_more_is_no_noise() -> None:
+    assert stalls([100.0] * 9 + [50_101.0]) and stalls([10_000.0] * 9 + [100_001.0])
+    assert not stalls([100.0] * 9 + [50_100.0]), "a short kernel may wait for a core"
+    assert not stalls([10_000.0] * 9 + [100_000.0])
+    assert not stalls([1e6, 5e6])
 
 
 @pytest.mark.parametrize("samples", [[3.0], [1.0, 5.0], [9.0, 1.0, 2.0, 3.0, 4.0]])

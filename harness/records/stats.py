@@ -20,6 +20,8 @@ CONFIDENCE = 0.95
 MIN_PAIRS = 6
 """The smallest number of pairs whose signed-rank interval covers 95 %."""
 
+STALL_TIMES, STALL_US = 10.0, 50_000.0
+"""A call of a run stalls if it takes more than so many times the median, and so much longer."""
 _EXACT_PAIRS = 64
 """Up to this many pairs, the signed-rank distribution is computed exactly, at cubic cost."""
 
@@ -36,7 +38,7 @@ PROVISIONAL = 0.10
 __all__ = [
     "CONFIDENCE", "DUEL_LOOKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL", "TIE",
     "Interval", "beats", "duel_interval", "is_decided", "is_faster", "is_provisional", "median", "ratio_interval",
-    "score", "tied", "trimmed_mean",
+    "score", "stalls", "tied", "trimmed_mean",
 ]  # fmt: skip
 
 
@@ -72,12 +74,18 @@ class Interval(BaseModel):
 def trimmed_mean(values: Sequence[float]) -> float:
     """The mean without the lowest and the highest fifth: the time of a run of ten samples.
 
-    Its breakdown point is 20 %.  Two slow calls of ten are noise; a third counts for a sixth of the time.  The median
-    would ignore four, so a file could do there what makes its other calls faster.
+    Its breakdown point is 20 %.  Two slow calls of ten are noise (but see `stalls`); a third counts for a sixth of the
+    time.  The median would ignore four, so a file could do there what makes its other calls faster.
     """
     trimmed = len(values) // 5
     kept = sorted(values)[trimmed : len(values) - trimmed]
     return sum(kept) / len(kept)
+
+
+def stalls(values: Sequence[float]) -> bool:
+    """Whether a call of a run, in microseconds, takes so long that it is no noise."""
+    middle = median(values)
+    return max(values) > max(STALL_TIMES * middle, middle + STALL_US)
 
 
 def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval:

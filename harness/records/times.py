@@ -11,7 +11,8 @@ The models recompute all derived numbers from the samples and compare them, both
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
@@ -25,6 +26,7 @@ from harness.records.stats import (
     is_faster,
     median,
     ratio_interval,
+    stalls,
     trimmed_mean,
 )
 from harness.records.verdict import Verdict
@@ -59,7 +61,7 @@ class Run(Model):
     samples_us: tuple[Microseconds, ...] = Field(min_length=1)
     seeds: tuple[Seed, ...] = Field(description="one per call, warm-ups first")
 
-    estimator: Literal["median", "trimmed mean"] = Field(
+    estimator: Literal["median", "trimmed mean", "mean"] = Field(
         default="median",
         exclude_if=lambda estimator: estimator == "median",  # so that files of method 1 round-trip unchanged
         description="how the run's time follows from its samples",
@@ -69,16 +71,24 @@ class Run(Model):
     def time_us(self) -> float:
         """The run's time, computed once.  Not a `cached_property`: its lock costs as much as the sorting."""
         if (found := self.__dict__.get("_time_us")) is None:
-            estimate = median if self.estimator == "median" else trimmed_mean
-            found = self.__dict__["_time_us"] = estimate(self.samples_us)
+            found = self.__dict__["_time_us"] = _ESTIMATES[self.estimator](self.samples_us)
         return float(found)
 
     @model_validator(mode="after")
     def _has_a_seed_per_call(self) -> Self:
         if len(self.seeds) != len(self.warmups_us) + len(self.samples_us):
             raise ValueError("a run needs one seed per call")
+        if self.estimator == "mean" and not stalls(self.samples_us):
+            raise ValueError("all samples of a run count only if one of them stalls")
         return self
 
+
+_ESTIMATES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "median": median,
+    "trimmed mean": trimmed_mean,
+    "mean": fmean,
+}
+"""The mean of all samples is for runs that stall again and again."""
 
 Runs = Annotated[tuple[Run, ...], Field(min_length=1, max_length=500)]
 """The runs of one side.  Bounded, because the cost of the interval is quadratic in their number."""
@@ -120,6 +130,8 @@ class Timing(Model):
             raise ValueError("every run of the submission needs a matching run of the anchor")
         _require_state_per_run(self.gpu, self.submission, self.anchor)
         _require_one_estimator(self.submission, self.anchor)
+        if any(run.estimator == "mean" for run in self.anchor):
+            raise ValueError("an anchor that stalls does not count")
         expected = (
             median([run.time_us for run in self.submission]),
             median([run.time_us for run in self.anchor]),
@@ -245,8 +257,8 @@ def _require_state_per_run(states: Sequence[GpuState], *sides: Sequence[Run]) ->
 
 
 def _require_one_estimator(*sides: Sequence[Run]) -> None:
-    if len({run.estimator for side in sides for run in side}) > 1:
-        raise ValueError("runs of one case need the same estimator")
+    if len({run.estimator == "median" for side in sides for run in side}) > 1:
+        raise ValueError("runs of one case need estimators of the same method")
 
 
 def duel_ratio(cases: Sequence[DuelCase], ranking_by: str) -> Interval:

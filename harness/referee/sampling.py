@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.records.fields import Param
-from harness.records.stats import MIN_PAIRS, Interval, is_decided, median, ratio_interval
+from harness.records.stats import MIN_PAIRS, Interval, is_decided, median, ratio_interval, stalls
 from harness.records.times import DuelCase, GpuState, Run, Timing, duel_ratio, pair_ratios
 from harness.referee.self_timing import Outside, hidden_us
 
@@ -61,6 +61,12 @@ class Windows:
     outside: tuple[Outside, ...] = ()
     """The referee's measurements per call, if the player reported `windows_us` itself."""
     gpu: GpuState | None = None
+    counts_stalls: bool = False
+    """Whether all samples count in full, because the player stalls again and again."""
+
+    @property
+    def stalls(self) -> bool:
+        return stalls(self.windows_us[WARMUPS:])
 
     def as_run(self, order: int, overhead_us: float) -> Run:
         times = tuple(max(window - overhead_us, RESOLUTION * overhead_us) for window in self.windows_us)
@@ -69,7 +75,7 @@ class Windows:
             warmups_us=times[:WARMUPS],
             samples_us=times[WARMUPS:],
             seeds=self.seeds,
-            estimator="trimmed mean",
+            estimator="mean" if self.counts_stalls else "trimmed mean",
         )
 
 

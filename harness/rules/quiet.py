@@ -1,7 +1,7 @@
 """Keep other work on the machine out of ranked times.
 
     before each run   wait until the cores are idle; what the kernel still does for the last player counts, too
-    after a run       play it again if other work disturbed it, as if it had not been played
+    after a run       play it again if other work disturbed it or a call stalled, as if it had not been played
 
 A submission could disturb its own runs in order to repeat those that it does not like.  So a run of a participant's
 file is played again a few times only, and then counts: other work makes only that file slower.  A disturbed run of the
@@ -52,19 +52,20 @@ class Quiet:
             time.sleep(_PAUSE_S)
         self._waited_s += time.monotonic() - began
 
-    def must_repeat(self, share: float, side: str, case: str) -> bool:
-        """Whether to play a run again, during which other work took this share of a core.
+    def must_repeat(self, share: float, side: str, case: str, *, stalls: bool = False) -> bool:
+        """Whether to play a run again, during which other work took this share of a core, or in which a call stalled.
 
         Raises:
-            JudgeError: other work disturbed too many runs of the judge's own players.
+            JudgeError: too many runs of the judge's own players were disturbed.
         """
-        if share <= MAX_COMPANY:
+        if share <= MAX_COMPANY and not stalls:
             return False
         is_ours = side in self._ours
         key = ("", "") if is_ours else (side, case)
         self._repeats[key] += 1
         is_enough = self._repeats[key] > (MAX_OWN_REPEATS if is_ours else MAX_REPEATS)
         if is_enough and is_ours:
-            raise JudgeError(f"other work took {share:.0%} of a core during a run of the {side}: {_WAY_OUT}")
+            how = "and a call stalled " if stalls else ""
+            raise JudgeError(f"other work took {share:.0%} of a core {how}during a run of the {side}: {_WAY_OUT}")
         self.repeats += not is_enough
         return not is_enough

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from harness.referee.sampling import NULL_KERNEL, SAMPLES, WARMUPS, Windows
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, OWN_PLAYERS, Context
 from harness.rules.phase import Phase, SideFoul
+from harness.rules.quiet import MAX_REPEATS
 from harness.sandbox.company import MAX_COMPANY
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
@@ -40,6 +42,8 @@ class Runs:
         self.idler = context.entry(IDLER, Submission(login="idle", source=NULL_KERNEL.encode()))
         self._idle: dict[str, list[Outside]] = {}
         """The referee's measurements of the idle player, by name of the case."""
+        self._stalls: Counter[tuple[str, str]] = Counter()
+        """How many runs stalled that were not played again, by side and case."""
         self.company: list[float] = []
         """The share of a core that other work took, for each run in order of play."""
 
@@ -63,15 +67,23 @@ class Runs:
                         quiet.wait()
                 undo = phase.checkpoint()
                 windows, company = self._play(entry, case, phase, order)
-                if not (quiet and quiet.must_repeat(company, entry.name, case.name)):
+                if not (quiet and quiet.must_repeat(company, entry.name, case.name, stalls=windows.stalls)):
                     break
                 undo()
             self.company.append(company)
+            windows = replace(windows, counts_stalls=self._counts_stalls(entry, case, windows))
             # A player that other work slows down looks like one that works in secret.
             may_blame = not quiet or company <= MAX_COMPANY
             return self._settle(entry, case, phase, windows, may_blame=may_blame)
 
         return play
+
+    def _counts_stalls(self, entry: PlayerFiles, case: Case, windows: Windows) -> bool:
+        """Whether all samples of a run count: a participant's file has stalled in earlier runs of the case, too."""
+        if entry.name in OWN_PLAYERS or not windows.stalls:
+            return False
+        self._stalls[entry.name, case.name] += 1
+        return bool(self.context.quiet) or self._stalls[entry.name, case.name] > MAX_REPEATS
 
     def _play(self, entry: PlayerFiles, case: Case, phase: Phase, order: int) -> tuple[Windows, float]:
         """Play one run once; return also the share of a core that other work took."""
