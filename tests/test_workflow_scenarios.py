@@ -27,6 +27,7 @@ from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.setup.app import PERMISSIONS, SECRET, VARIABLE
+from scripts.setup.wanted import MAIN_RULESET
 from tests.actions import Expressions, Hub, Play, StepFailed, WarmPython
 from tests.actions.node import find_node
 from tests.competition import (
@@ -538,6 +539,36 @@ def test_when_github_has_deleted_the_runs_nothing_is_judged_again_and_the_next_p
     contest.world.push(pull, {path_of("bob"): FASTER})
     contest.hub.settle()
     assert pull.merged_at and sorted(contest.rows()) == ["alice", "bob"]
+
+
+def test_the_bot_merges_under_the_rules_that_setup_makes_and_not_against_an_owner(contest: Contest) -> None:
+    contest.world.settings["rulesets"] = {1: MAIN_RULESET}
+    pull = contest.open()
+    assert pull.merged_at
+    contest.world.commit({".github/CODEOWNERS": b"* @acme\n"})
+    contest.lose_events()
+    held = contest.open(FASTER, contest.world.add_user("bob"))
+    assert contest.results("evaluate.yml")[-3:] == GREEN
+    assert not held.merged_at and sorted(contest.rows()) == ["alice", "bob"]
+    assert "code owner" in contest.comment(held.number)
+    contest.world.commit({".github/CODEOWNERS": b"* @acme\nsubmissions/\n"})
+    contest.lose_events()
+    contest.reconcile()
+    assert held.merged_at
+
+
+def test_a_run_that_no_list_shows_yet_is_not_started_again(contest: Contest) -> None:
+    contest.world.listed_after = timedelta(minutes=2)
+    honest = contest.honest()
+
+    def reconcile_meanwhile(request: Request, run: WorkflowRun) -> Judgement:
+        contest.reconcile(after=timedelta(seconds=30))
+        return honest(request, run)
+
+    contest.judges(reconcile_meanwhile)
+    contest.open()
+    assert set(contest.results("reconcile.yml")) == {"reconcile: success"}
+    assert contest.rows() == ["alice"] and contest.results("evaluate.yml") == GREEN
 
 
 def test_a_merge_that_fails_leaves_the_row_published(contest: Contest) -> None:

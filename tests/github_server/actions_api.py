@@ -118,7 +118,8 @@ def _is_asked(call: Call, run: Run) -> bool:
     is_of_event = call.query.get("event") in (None, run.event)
     first, _, last = created.partition("..")
     is_of_time = first <= (shapes.time(run.created_at) or "") <= (last or "9999")
-    return is_of_status and is_of_event and is_of_time
+    is_listed = run.created_at + call.world.listed_after <= call.world.clock()
+    return is_of_status and is_of_event and is_of_time and is_listed
 
 
 @route("GET /actions/runs/{run_id}", "actions:read")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tests.github_server import shapes
@@ -67,6 +68,8 @@ def merge_pull(call: Call) -> Answer:
         raise Refusal(409, "Head branch was modified. Review and try the merge again.")
     if not call.token.allows("workflows", "write") and _has_other_workflows(call, tip, pull):
         raise Refusal(403, "Resource not accessible by integration")
+    if any(_asks_for_approval(call, rule, tip, pull) for rule in _rules_of_pull_requests(call)):
+        raise Refusal(405, "Repository rule violations found\n\nWaiting on code owner review")
     tree = world.git.merge_trees(tip, pull.head_sha)
     if tree is None or world.settings.get("merge_refusal"):
         raise Refusal(405, world.settings.get("merge_refusal", "Pull Request is not mergeable"))
@@ -79,6 +82,33 @@ def merge_pull(call: Call) -> Answer:
     world.close(pull, call.token.user)
     world.emit("push", {"ref": f"refs/heads/{pull.base_ref}", "after": sha}, call.token.user)
     return Answer(body={"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
+
+
+def _rules_of_pull_requests(call: Call) -> Iterator[Json]:
+    """The parameters of each rule for pull requests to the default branch.  No bot of ours may bypass one."""
+    for ruleset in call.world.settings.get("rulesets", {}).values():
+        names = ruleset["conditions"]["ref_name"]["include"]
+        if ruleset["enforcement"] == "active" and "~DEFAULT_BRANCH" in names:
+            yield from (rule["parameters"] for rule in ruleset["rules"] if rule["type"] == "pull_request")
+
+
+def _asks_for_approval(call: Call, rule: Json, tip: str, pull: Pull) -> bool:
+    """Whether somebody must approve; nobody ever does here."""
+    if rule["required_approving_review_count"]:
+        return True
+    owned = (call.world.git.read(tip, ".github/CODEOWNERS") or b"").decode()
+    paths = [change.path for change in call.world.git.changes(pull.base_sha, pull.head_sha)]
+    return rule["require_code_owner_review"] and any(_owners(owned, path) for path in paths)
+
+
+def _owners(text: str, path: str) -> list[str]:
+    """Those of the last line that matches, of the few kinds of patterns that a competition has."""
+    found: list[str] = []
+    for line in text.splitlines():
+        pattern, *owners = line.partition("#")[0].split() or [""]
+        if pattern == "*" or (pattern and path.startswith(pattern.removeprefix("/"))):
+            found = owners
+    return found
 
 
 def _has_other_workflows(call: Call, tip: str, pull: Pull) -> bool:

@@ -259,6 +259,8 @@ class World:
         self.activity: list[Activity] = []
         """Pushes by HTTP, oldest first."""
         self.runs: dict[int, Run] = {}
+        self.listed_after = timedelta(0)
+        """How long it takes until lists of runs show a new one."""
         self.disabled_workflows: set[str] = set()
         self.variables: dict[str, str] = {}
         """The repository's, which workflows read as `vars`."""
