@@ -17,6 +17,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -357,9 +358,12 @@ class Box:
         self.stand_in("useradd", f'echo "${{@: -1}}:x:999:999::/:/bin/false" >> {self.root}/etc/passwd')
         self.stand_in("userdel", f'sed -i "/^$1:/d" {self.root}/etc/passwd')
         self.stand_in("setpriv", 'while [[ $1 != -- ]]; do shift; done; shift; exec "$@"')
-        self.stand_in("curl", f'while (($#)); do [[ $1 != --output ]] || cp {folder}/runner.tar.gz "$2"; shift; done')
+        # A release of github.com, from its file.
+        self.stand_in(
+            "curl", f'while (($# > 1)); do [[ $1 != --output ]] || out=$2; shift; done; cp {folder}/"${{1##*/}}" "$out"'
+        )
         self.python(torch=torch)
-        self.sha256 = self.pack_runner()
+        self.sha256 = self.pack_runner("2.330.0")
         (folder / "token").write_text("github_pat_secret")
 
     def stand_in(self, name: str, body: str, *, log: bool = True) -> None:
@@ -390,14 +394,17 @@ class Box:
             cp {self.folder}/python "${{@: -1}}/bin/python" """,
         )
 
-    def pack_runner(self) -> str:
-        source = self.folder / "runner"
+    def pack_runner(self, version: str, *, prints: str | None = None) -> str:
+        """Make a release of the runner, and return its SHA-256."""
+        source = self.folder / f"runner-{version}"
         (source / "bin").mkdir(parents=True)
         _write_program(source / "run.sh", "true")
         _write_program(source / "bin/installdependencies.sh", f"echo installdependencies >> {self.log}")
-        with tarfile.open(self.folder / "runner.tar.gz", "w:gz") as archive:
+        _write_program(source / "bin/Runner.Listener", f"touch ${{0%/bin/*}}/_diag/log; echo {prints or version}")
+        path = self.folder / _archive(version)
+        with tarfile.open(path, "w:gz") as archive:
             archive.add(source, ".")
-        return hashlib.sha256((self.folder / "runner.tar.gz").read_bytes()).hexdigest()
+        return hashlib.sha256(path.read_bytes()).hexdigest()
 
     @property
     def options(self) -> dict[str, str]:
@@ -417,9 +424,12 @@ class Box:
         return self.call(*given, *words)
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.script("install.sh", "--root", str(self.root), *arguments)
+
+    def script(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         self.log.write_text("")
-        command = [BASH, RUNNER / "install.sh", "--root", str(self.root), *arguments]
-        environment = {"PATH": f"{self.bin}:{_plain_tools(self.folder)}"}
+        command = [BASH, RUNNER / name, *arguments]
+        environment = {"PATH": f"{self.bin}:{_plain_tools(self.folder)}", "PULLRANK_ROOT": str(self.root)}
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
     @property
@@ -455,13 +465,18 @@ def _plain_tools(folder: Path) -> Path:
     if not tools.exists():
         tools.mkdir()
         for name in (
-            "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "grep", "gzip", "head", "ln", "mkdir", "mktemp", "mv",
-            "rm", "sed", "sh", "sha256sum", "sort", "tar", "touch", "tr", "uname",
+            "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "flock", "grep", "gzip", "head", "jq", "ln", "mkdir",
+            "mktemp", "mv", "readlink", "rm", "sed", "sh", "sha256sum", "sort", "tail", "tar", "timeout", "touch", "tr",
+            "uname",
         ):  # fmt: skip
             found = shutil.which(name)
             assert found, name
             (tools / name).symlink_to(found)
     return tools
+
+
+def _archive(version: str) -> str:
+    return f"actions-runner-linux-{'arm64' if os.uname().machine == 'aarch64' else 'x64'}-{version}.tar.gz"
 
 
 def _write_program(path: Path, body: str) -> None:
@@ -477,7 +492,7 @@ def box(tmp_path) -> Box:
 def test_a_bare_machine_becomes_a_judge(box):
     done = box.run()
     assert done.returncode == 0, done.stderr
-    for name in ("gate.sh", "job.sh", "loop.sh"):
+    for name in ("gate.sh", "job.sh", "loop.sh", "update.sh"):
         assert box.path(f"opt/pullrank/bin/{name}").read_bytes() == (RUNNER / name).read_bytes()
         assert box.mode(f"opt/pullrank/bin/{name}") == "0755"
     assert box.text("opt/pullrank/bin/gate.conf") == CONF
@@ -521,23 +536,27 @@ def test_running_it_again_changes_nothing(box):
     assert kinds <= {"chown", "systemctl", "setpriv"}, "no packages, no users, no download, no pip"
 
 
-def test_another_version_takes_the_runners_place(box):
+def test_another_version_takes_the_runners_place_and_one_earlier_stays_for_a_job_that_copies_it(box):
     box.run()
-    assert box.run(runner_version="2.331.0").returncode == 0
-    assert os.readlink(box.path("opt/pullrank/runner")) == "runner-2.331.0"
-    assert [path.name for path in box.path("opt/pullrank").glob("runner-*")] == ["runner-2.331.0"]
+    for version in ("2.331.0", "2.332.0"):
+        assert box.run(runner_version=version, runner_sha256=box.pack_runner(version)).returncode == 0
+    assert os.readlink(box.path("opt/pullrank/runner")) == "runner-2.332.0"
+    assert sorted(path.name for path in box.path("opt/pullrank").glob("runner-*")) == [
+        "runner-2.331.0", "runner-2.332.0"
+    ]  # fmt: skip
 
 
 def test_a_runner_of_another_sum_is_not_installed(box):
     done = box.run(runner_sha256="0" * 64)
     assert done.returncode == 2
     assert "SHA-256" in done.stderr
-    assert not box.path("opt/pullrank/runner").exists()
+    assert not box.path("opt/pullrank/runner").is_symlink()
+    assert not list(box.path("opt/pullrank").glob(".incoming*"))
     assert "installdependencies" not in box.calls
 
 
 def test_a_runner_from_a_file_needs_no_download(box):
-    assert box.run(runner_archive=str(box.folder / "runner.tar.gz")).returncode == 0
+    assert box.run(runner_archive=str(box.folder / _archive("2.330.0"))).returncode == 0
     assert not [call for call in box.calls if call.startswith("curl")]
     assert "installdependencies" in box.calls
 
@@ -607,7 +626,7 @@ def test_the_network_is_closed_before_a_worker_starts(box):
     assert rules.index("ip daddr 10.1.2.3 accept") < rules.index("169.254.0.0/16")
     assert rules.index("ip6 daddr fd12::/16 accept") < rules.index("169.254.0.0/16")
     assert "Requires=pullrank-egress.service" in box.text("etc/systemd/system/pullrank-worker.service.d/egress.conf")
-    started = [call for call in box.calls if call.startswith("systemctl")]
+    started = [call for call in box.calls if call.startswith("systemctl enable")]
     egress, worker = (next(i for i, call in enumerate(started) if unit in call) for unit in ("egress", "worker"))
     assert egress < worker
 
@@ -649,7 +668,14 @@ def test_a_dry_run_changes_nothing_and_says_all(box):
     assert box.files() == before
     assert box.calls == []
     assert "github_pat_secret" not in done.stdout
-    for part in ("useradd", "pullrank-worker.service", "gate.conf", "curl", "credential/token", "systemctl restart"):
+    for part in (
+        "useradd",
+        "pullrank-worker.service",
+        "gate.conf",
+        "update.sh",
+        "credential/token",
+        "systemctl restart",
+    ):
         assert part in done.stdout
 
 
@@ -675,7 +701,8 @@ def test_it_can_be_taken_away(box):
         ({"labels": "h100, x"}, "commas"),
         ({"branch": "main\nbranch=evil"}, "name of a branch"),
         ({"runner_version": "latest"}, "--runner-version"),
-        ({"runner_version": "2.328.9"}, "2.329.0 or later"),
+        ({"runner_version": None}, "--runner-version is missing"),
+        ({"runner_sha256": None}, "--runner-sha256 is missing"),
         ({"runner_sha256": "abc"}, "64 hex digits"),
         ({"token_file": None}, "a credential is missing"),
         ({"token_file": "/nowhere"}, "cannot be read"),
@@ -710,6 +737,249 @@ def test_a_root_folder_and_this_machines_programs_do_not_go_together(box):
     assert "stand-ins" in done.stderr
 
 
+# New versions of the runner.
+
+
+class Releases(ThreadingHTTPServer):
+    """GitHub's list of the runner's releases, and their files."""
+
+    def __init__(self, box: Box) -> None:
+        super().__init__(("127.0.0.1", 0), _Releases)
+        self.box = box
+        self.known: list[dict[str, object]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def publish(
+        self, version: str, days: float, *, digest: str | None = None, prints: str | None = None, **more: object
+    ) -> None:
+        """Add a release that has been out for so many days."""
+        sha256 = self.box.pack_runner(version, prints=prints)
+        name = _archive(version)
+        asset = {
+            "name": name, "browser_download_url": f"{self.url}/{name}", "digest": digest or f"sha256:{sha256}"
+        }  # fmt: skip
+        other = asset | {"name": name.replace("linux", "osx"), "digest": f"sha256:{'1' * 64}"}
+        when = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        release = {"tag_name": f"v{version}", "published_at": when, "draft": False, "prerelease": False}
+        self.known.insert(0, release | {"assets": [other, asset]} | more)
+
+
+class _Releases(BaseHTTPRequestHandler):
+    server: Releases
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/repos/actions/runner/releases":
+            content = json.dumps(self.server.known).encode()
+        else:
+            content = (self.server.box.folder / path.removeprefix("/")).read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+needs_update_tools = pytest.mark.skipif(not all(map(shutil.which, ("jq", "curl", "flock"))), reason="no jq or curl")
+
+
+@pytest.fixture
+def releases(box) -> Iterator[Releases]:
+    """GitHub, with one release that is a month old; the machine has the real curl, and no worker."""
+    _write_program(box.bin / "curl", f'exec {shutil.which("curl")} "$@"')
+    box.stand_in("systemctl", '[[ "$1" != is-active ]]')
+    with Releases(box) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        server.publish("2.340.0", 31)
+        yield server
+        server.shutdown()
+
+
+def install(box: Box, releases: Releases) -> subprocess.CompletedProcess[str]:
+    """Install the newest runner, with updates."""
+    return box.run(runner_version=None, runner_sha256=None, api_url=releases.url)
+
+
+def installed(box: Box) -> str:
+    return os.readlink(box.path("opt/pullrank/runner")).removeprefix("runner-")
+
+
+def busy_or_idle(box: Box, *, busy: bool) -> None:
+    """The worker runs, with a copy of the installed runner."""
+    box.stand_in("systemctl", "")
+    box.stand_in("pgrep", str(busy).lower())
+    shutil.copytree(box.path("opt/pullrank/runner"), box.path("var/lib/pullrank-runner/job"))
+
+
+@needs_update_tools
+def test_without_a_pin_the_newest_runner_is_installed_and_a_timer_keeps_it_new(box, releases):
+    done = install(box, releases)
+    assert done.returncode == 0, done.stderr
+    assert installed(box) == "2.340.0"
+    assert "installdependencies" in box.calls
+    assert "systemctl enable --quiet --now pullrank-update.timer" in box.calls
+    assert box.text("etc/pullrank/machine.conf") == f"API_URL={releases.url}\nPINNED_VERSION=\n"
+    assert not box.path("opt/pullrank/runner/_diag").exists()
+    releases.publish("2.341.0", 4)
+    done = box.script("update.sh")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "update: runner 2.341.0 is installed; before, it was 2.340.0\n"
+    assert installed(box) == "2.341.0"
+    assert "installdependencies" not in box.calls, "the service may not install packages"
+    before = box.files()
+    assert box.script("update.sh").stdout == "update: runner 2.341.0 is the newest that has been out for 3 days\n"
+    assert box.files() == before
+
+
+@needs_update_tools
+def test_a_young_release_waits_and_the_one_before_it_does_not(box, releases):
+    releases.publish("2.341.0", 5)
+    releases.publish("2.342.0", 2.9)
+    install(box, releases)
+    assert installed(box) == "2.341.0"
+
+
+@needs_update_tools
+@pytest.mark.parametrize("kind", [{"draft": True}, {"prerelease": True}, {"tag_name": "v2.350.0-beta"}, {"assets": []}])
+def test_what_is_no_release_for_this_machine_is_left_out(box, releases, kind):
+    releases.publish("2.350.0", 9, **kind)
+    install(box, releases)
+    assert installed(box) == "2.340.0"
+
+
+@needs_update_tools
+def test_versions_are_compared_as_numbers_and_an_older_release_never_replaces_a_newer_one(box, releases):
+    releases.publish("2.1000.0", 8)
+    releases.publish("2.999.0", 7)
+    install(box, releases)
+    assert installed(box) == "2.1000.0"
+    releases.known = [release for release in releases.known if release["tag_name"] != "v2.1000.0"]
+    box.script("update.sh")
+    assert installed(box) == "2.1000.0"
+
+
+@needs_update_tools
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"digest": f"sha256:{'0' * 64}"}, "runner 2.341.0: the SHA-256 is not 000000"),
+        ({"digest": "md5:abc"}, "the release 2.341.0 has no SHA-256"),
+        ({"prints": "2.340.0"}, "runner 2.341.0 does not start on this machine"),
+        ({"published_at": "yesterday"}, "sent no list of releases"),
+    ],
+)
+def test_an_update_that_fails_changes_nothing_and_says_so_in_one_line(box, releases, fault, message):
+    install(box, releases)
+    before = box.files()
+    releases.publish("2.341.0", 4, **fault)
+    done = box.script("update.sh")
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stderr.endswith("; runner 2.340.0 stays in use\n") and done.stderr.count("\n") == 1
+    assert box.files() == before
+
+
+@needs_update_tools
+@pytest.mark.parametrize("lost", ["the file", "the list", "the network"])
+def test_without_a_network_nothing_changes(box, releases, lost):
+    install(box, releases)
+    releases.publish("2.341.0", 4)
+    before = box.files()
+    if lost == "the file":
+        (box.folder / _archive("2.341.0")).unlink()
+    elif lost == "the list":
+        releases.known = None
+    else:
+        releases.server_close()
+    done = box.script("update.sh")
+    assert done.returncode == 1
+    assert done.stderr.endswith("; runner 2.340.0 stays in use\n") and done.stderr.count("\n") == 1, done.stderr
+    assert box.files() == before
+
+
+@needs_update_tools
+def test_the_folder_of_an_update_that_was_killed_goes_with_the_next_one(box, releases):
+    install(box, releases)
+    box.path("opt/pullrank/.incoming.abc123/runner").mkdir(parents=True)
+    box.script("update.sh")
+    assert sorted(path.name for path in box.path("opt/pullrank").iterdir()) == [
+        "bin",
+        "runner",
+        "runner-2.340.0",
+        "venv",
+    ]
+
+
+@needs_update_tools
+def test_a_worker_that_waits_gets_the_new_version_at_once(box, releases):
+    install(box, releases)
+    busy_or_idle(box, busy=False)
+    box.script("update.sh")
+    assert "systemctl stop pullrank-worker.service" not in box.calls, "it has the newest version"
+    releases.publish("2.341.0", 4)
+    done = box.script("update.sh")
+    assert "systemctl stop pullrank-worker.service" in box.calls
+    assert "pgrep -x -u pullrank-runner Runner.Worker" in box.calls
+    assert "the worker was waiting" in done.stdout
+
+
+@needs_update_tools
+def test_a_busy_worker_is_never_ended_and_one_that_was_busy_is_when_it_waits(box, releases):
+    install(box, releases)
+    busy_or_idle(box, busy=True)
+    releases.publish("2.341.0", 4)
+    done = box.script("update.sh")
+    assert installed(box) == "2.341.0"
+    assert [call for call in box.calls if call.startswith("systemctl")] == [
+        "systemctl is-active --quiet pullrank-worker.service"
+    ]
+    assert "the worker is busy" in done.stdout
+    # It was busy with its preparation, and waits with the old version since.
+    box.stand_in("pgrep", "false")
+    box.script("update.sh")
+    assert "systemctl stop pullrank-worker.service" in box.calls
+
+
+@needs_update_tools
+def test_a_pinned_runner_is_not_updated_until_the_pin_is_gone(box, releases):
+    done = box.run(api_url=releases.url, runner_archive=str(box.folder / _archive("2.330.0")))
+    assert installed(box) == "2.330.0"
+    assert "pinned, so it is never updated" in done.stderr
+    assert "systemctl disable --quiet --now pullrank-update.timer" in box.calls
+    done = box.script("update.sh")
+    assert (done.returncode, installed(box)) == (0, "2.330.0")
+    assert "is pinned" in done.stdout
+    install(box, releases)
+    assert installed(box) == "2.340.0"
+    assert "systemctl enable --quiet --now pullrank-update.timer" in box.calls
+
+
+@needs_update_tools
+def test_the_installer_keeps_a_runner_that_it_cannot_update_but_needs_one(box, releases):
+    url = releases.url
+    releases.server_close()
+    first = box.run(runner_version=None, runner_sha256=None, api_url=url)
+    assert first.returncode == 2
+    assert "no runner was installed" in first.stderr
+    assert "no runner is installed" in first.stderr
+    box.run(runner_archive=str(box.folder / _archive("2.330.0")))
+    again = box.run(runner_version=None, runner_sha256=None, api_url=url)
+    assert again.returncode == 0
+    assert "tries again daily" in again.stderr
+    assert installed(box) == "2.330.0"
+
+
+def test_the_judges_job_uses_no_action_of_this_repository_which_only_newer_runners_know():
+    judge = (ROOT / ".github/workflows/evaluate.yml").read_text().partition("\n  judge:")[2].partition("\n  report:")[0]
+    assert "uses:" in judge
+    assert "$/" not in judge
+
+
 # The units.
 
 
@@ -740,14 +1010,14 @@ def test_the_worker_can_build_its_walls():
 
 def test_every_program_that_a_unit_starts_is_installed(box):
     box.run()
-    for name in ("pullrank-worker.service", "pullrank-registrar.service"):
+    for name in ("pullrank-worker.service", "pullrank-registrar.service", "pullrank-update.service"):
         for program in re.findall(r"^Exec\w+=\+?(\S+)", unit(name), re.MULTILINE):
             assert os.access(box.path(program.lstrip("/")), os.X_OK), program
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd")
 def test_systemd_reads_the_units(tmp_path):
-    for path in [*RUNNER.glob("*.service"), *RUNNER.glob("*.path")]:
+    for path in [*RUNNER.glob("*.service"), *RUNNER.glob("*.path"), *RUNNER.glob("*.timer")]:
         # Its programs are not on this machine; any program will do.
         text = re.sub(r"^(Exec\w+=\+?)\S+", r"\1/bin/true", path.read_text(), flags=re.MULTILINE)
         (tmp_path / path.name).write_text(text)
@@ -808,15 +1078,23 @@ def findings(box: Box) -> dict[str, str]:
     return {finding.name: finding.state for finding in examine_runner(box.root)}
 
 
-def test_the_doctor_finds_an_installed_machine_well(box):
-    box.run()
+def test_the_doctor_finds_an_installed_machine_well(box, releases):
+    install(box, releases)
     found = examine_runner(box.root)
-    assert {finding.name for finding in found} == {"users", "credential", "gate", "runner", "network", "cgroups"}
+    assert {finding.name for finding in found} == {
+        "users",
+        "credential",
+        "gate",
+        "runner",
+        "updates",
+        "network",
+        "cgroups",
+    }
     assert [finding for finding in found if finding.state is not Availability.OK] == []
 
 
-def test_the_doctor_sees_that_nobody_would_make_cudas_nodes(box):
-    box.run()
+def test_the_doctor_sees_that_nobody_would_make_cudas_nodes(box, releases):
+    install(box, releases)
     (box.root / "proc/driver/nvidia").mkdir(parents=True)
     found = [finding for finding in examine_runner(box.root) if finding.state is not Availability.OK]
     assert [(finding.name, finding.remedy) for finding in found] == [("CUDA's nodes", "apt install nvidia-modprobe")]
@@ -842,13 +1120,65 @@ def test_the_doctor_finds_a_bare_machine_wanting_and_says_what_to_do(box):
         ("sed -i /ACTIONS_RUNNER_HOOK_JOB_STARTED/d opt/pullrank/bin/job.sh", "gate"),
         ("rm opt/pullrank/bin/gate.sh", "gate"),
         ("ln -sfn runner-2.100.0 opt/pullrank/runner", "runner"),
+        ("rm etc/systemd/system/pullrank-update.timer", "updates"),
         ("rm opt/pullrank/runner/run.sh", "runner"),
         ("rm etc/systemd/system/pullrank-worker.service.d/egress.conf", "network"),
         ("sed -i /pullrank-registrar/d etc/passwd", "users"),
         ("rm sys/fs/cgroup/cgroup.controllers", "cgroups"),
     ],
 )
-def test_the_doctor_sees_what_was_broken(box, harm, name):
-    box.run()
+def test_the_doctor_sees_what_was_broken(box, releases, harm, name):
+    install(box, releases)
     subprocess.run(harm.split(), cwd=box.root, check=True)
     assert [found for found, state in findings(box).items() if state != "ok"] == [name]
+
+
+@needs_update_tools
+@pytest.mark.parametrize(
+    ("days", "state", "says"),
+    [
+        ([19.9], "ok", "to be replaced by"),
+        ([20.1], "limited", "gets no jobs after"),
+        ([29.9, 3], "limited", "gets no jobs after"),
+        ([30.1, 3], "missing", "GitHub has given it no jobs since"),
+    ],
+)
+def test_the_doctor_counts_thirty_days_from_the_first_newer_release(box, releases, days, state, says):
+    install(box, releases)
+    for minor, age in enumerate(days, 341):
+        releases.publish(f"2.{minor}.0", age)
+    releases.publish("2.339.0", 60)
+    releases.publish("2.900.0", 60, prerelease=True)
+    (runner,) = [finding for finding in examine_runner(box.root) if finding.name == "runner"]
+    assert runner.state == state
+    end = datetime.now(UTC) + timedelta(days=30 - days[0])
+    assert f"2.340.0{':' if state == 'missing' else ''}" in runner.detail
+    assert runner.detail.endswith(f"{says} {end:%Y-%m-%d}")
+    assert ("pullrank-update" in runner.remedy) is (state != "ok")
+
+
+@needs_update_tools
+def test_the_doctor_says_that_a_pin_ends_updates(box, releases):
+    box.run(api_url=releases.url, runner_archive=str(box.folder / _archive("2.330.0")))
+    releases.publish("2.331.0", 40)
+    found = {finding.name: finding for finding in examine_runner(box.root)}
+    assert found["updates"].detail == "off: the runner is pinned to 2.330.0"
+    assert found["runner"].state is Availability.MISSING
+    assert all("without --runner-version" in found[name].remedy for name in ("runner", "updates"))
+
+
+@needs_update_tools
+@pytest.mark.parametrize("answer", ["none", "null", "[1]", "other"])
+def test_without_the_list_of_releases_the_doctor_says_that_the_day_is_unknown(box, releases, answer):
+    install(box, releases)
+    if answer == "none":
+        releases.server_close()
+    else:
+        releases.known = {
+            "null": None,
+            "[1]": [1],
+            "other": [{"tag_name": "v2.341.0", "draft": 0, "prerelease": 0, "published_at": "?"}],
+        }[answer]
+    (runner,) = [finding for finding in examine_runner(box.root) if finding.name == "runner"]
+    assert runner.state is Availability.LIMITED
+    assert "is unknown" in runner.detail

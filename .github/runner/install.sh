@@ -6,21 +6,19 @@
 #   /var/lib/pullrank-runner/   the worker's home, emptied before and after each job
 #   systemd                pullrank-registrar.service ─▶ pullrank-worker.path ─▶ pullrank-worker.service
 #
-# It can run again at any time: it changes only what differs, keeps an existing credential and torch, and switches to
-# another runner version if asked.  See README.md in this folder.
+# It can run again at any time: it changes only what differs, and keeps an existing credential and torch.  See README.md in this folder.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-MIN_RUNNER=2.329.0
 PACKAGES=(bubblewrap ca-certificates curl g++ jq nftables ninja-build openssl procps python3-venv tar util-linux)
-UNITS=(pullrank-registrar.service pullrank-worker.path pullrank-worker.service)
+UNITS=(pullrank-registrar.service pullrank-worker.path pullrank-worker.service pullrank-update.timer pullrank-update.service)
 WORKER=pullrank-runner
 REGISTRAR=pullrank-registrar
 
 usage() {
     cat << 'END'
 usage: install.sh --repository OWNER/NAME --repository-id NUMBER --labels LABEL[,LABEL]
-                  --runner-version X.Y.Z --runner-sha256 HEX  CREDENTIAL  [OPTIONS]
+                  CREDENTIAL  [OPTIONS]
        install.sh --uninstall
 
 CREDENTIAL registers runners; optional on later runs:
@@ -31,7 +29,10 @@ CREDENTIAL registers runners; optional on later runs:
 OPTIONS
   --group-id N               the organisation's runner group. Default: the repository's own runners
   --branch NAME              the default branch. Default: main
-  --runner-archive FILE      the runner's .tar.gz, instead of a download
+  --runner-version X.Y.Z --runner-sha256 HEX
+                             pin this version of GitHub's runner: it is never updated. Default: the newest release that
+                             has been out for three days, updated daily
+  --runner-archive FILE      the pinned version's .tar.gz, instead of a download
   --python PATH              Python 3.11 or later, preferably with torch. Default: python3
   --torch SPEC               package to install if torch is missing. Default: torch
   --allow ADDRESS            also let jobs reach this address, such as a proxy (repeatable)
@@ -53,7 +54,7 @@ main() {
     step 'packages' install_packages
     step 'users' make_users
     step 'programs' install_programs
-    step "runner $runner_version" install_runner
+    step "runner ${runner_version:-(the newest)}" install_runner
     step 'python' install_python
     step 'kernel settings' allow_walls
     step 'network' limit_network
@@ -109,8 +110,10 @@ check_options() {
     want repository_id '[1-9][0-9]*' 'the numeric id of the repository on GitHub'
     want labels '[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*' 'names separated by commas'
     want branch '[A-Za-z0-9._/-]+' 'the name of a branch'
-    want runner_version '[0-9]+\.[0-9]+\.[0-9]+' 'a version such as 2.330.0'
-    want runner_sha256 '[0-9a-f]{64}' '64 hex digits, from the release page'
+    if [[ -n $runner_version$runner_sha256$runner_archive ]]; then
+        want runner_version '[0-9]+\.[0-9]+\.[0-9]+' 'a version such as 2.345.6'
+        want runner_sha256 '[0-9a-f]{64}' '64 hex digits, from the release page'
+    fi
     want api_url '(https://|http://127\.0\.0\.1)[A-Za-z0-9./:_-]*' 'a https:// URL'
     [[ -z $group_id ]] || want group_id '[1-9][0-9]*' 'a number'
     [[ -z $app_id ]] || want app_id '[A-Za-z0-9.]+' "the App's id"
@@ -119,8 +122,6 @@ check_options() {
     for address in "${allow[@]}"; do
         [[ $address =~ ^[0-9a-fA-F.:]+(/[0-9]+)?$ ]] || fail "--allow $address: must be an IP address or a network"
     done
-    [[ $(printf '%s\n' "$MIN_RUNNER" "$runner_version" | sort --version-sort | head -n 1) == "$MIN_RUNNER" ]] ||
-        fail "--runner-version $runner_version: must be $MIN_RUNNER or later; GitHub refuses older ones"
     local file
     for file in "$token_file" "$key_file" "$runner_archive"; do
         [[ -z $file || -r $file ]] || fail "$file cannot be read"
@@ -182,7 +183,7 @@ install_programs() {
     folder 0755 root /opt/pullrank/bin
     folder 0755 root /etc/pullrank
     local name
-    for name in gate.sh job.sh loop.sh; do
+    for name in gate.sh job.sh loop.sh update.sh; do
         place 0755 root "/opt/pullrank/bin/$name" < "$HERE/$name"
     done
     place 0644 root /opt/pullrank/bin/gate.conf << END
@@ -190,42 +191,25 @@ repository_id=$repository_id
 branch=$branch
 workflow=.github/workflows/evaluate.yml
 END
+    place 0644 root /etc/pullrank/machine.conf << END
+API_URL=${api_url%/}
+PINNED_VERSION=$runner_version
+END
     for name in "${UNITS[@]}"; do
         place 0644 root "/etc/systemd/system/$name" < "$HERE/$name"
     done
 }
 
 install_runner() {
-    local target=/opt/pullrank/runner-$runner_version scratch archive
-    if [[ ! -e $root$target/.complete ]]; then
-        scratch=$(mktemp --directory)
-        archive=${runner_archive:-$scratch/runner.tar.gz}
-        [[ -n $runner_archive ]] || run curl --fail --silent --show-error --location --proto '=https' \
-            --output "$archive" "$(runner_url)"
-        run check_sum "$archive"
-        run rm -rf "$root$target"
-        folder 0755 root "$target"
-        run tar --extract --gzip --no-same-owner --file "$archive" --directory "$root$target"
-        # Libraries for .NET, from the list in the runner.
-        run "$root$target/bin/installdependencies.sh"
-        place 0644 root "$target/.complete" <<< "$runner_sha256"
-        rm -rf "$scratch"
+    local update=(env "PULLRANK_ROOT=$root" "$HERE/update.sh" --prepare)
+    if [[ -n $runner_version ]]; then
+        run "${update[@]}" --version "$runner_version" --sha256 "$runner_sha256" ${runner_archive:+--archive "$runner_archive"} ||
+            fail "runner $runner_version was not installed"
+        warn "the runner is pinned, so it is never updated: GitHub gives it no jobs 30 days after the next release"
+    elif ! run "${update[@]}"; then
+        [[ -e $root/opt/pullrank/runner/run.sh ]] || fail 'no runner was installed'
+        warn 'the runner was not updated now; pullrank-update.timer tries again daily'
     fi
-    run ln --symbolic --force --no-dereference "runner-$runner_version" "$root/opt/pullrank/runner"
-    local old
-    for old in "$root"/opt/pullrank/runner-*; do
-        [[ ! -d $old || $old == "$root$target" ]] || run rm -rf "$old"
-    done
-}
-
-runner_url() {
-    local kind=x64
-    [[ $(uname -m) != aarch64 ]] || kind=arm64
-    echo "https://github.com/actions/runner/releases/download/v$runner_version/actions-runner-linux-$kind-$runner_version.tar.gz"
-}
-
-check_sum() {
-    echo "$runner_sha256  $1" | sha256sum --check --status || fail "$1: the SHA-256 is not $runner_sha256"
 }
 
 # Use an existing torch in place, and never replace it: it matches this machine's driver.
@@ -330,6 +314,11 @@ start_services() {
     if [[ -e $root/etc/systemd/system/pullrank-egress.service ]]; then
         run systemctl enable --quiet --now pullrank-egress.service
         run systemctl reload pullrank-egress.service
+    fi
+    if [[ -n $runner_version ]]; then
+        run systemctl disable --quiet --now pullrank-update.timer
+    else
+        run systemctl enable --quiet --now pullrank-update.timer
     fi
     run systemctl enable --quiet --now pullrank-worker.path
     run systemctl enable --quiet pullrank-registrar.service

@@ -8,30 +8,38 @@ The usual remedy is to run install.sh again.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from scripts.doctor.finding import LIMITED, Finding, check
+from scripts.common.http_request import RequestFailed, RequestLimits, download
+from scripts.doctor.finding import LIMITED, MISSING, OK, Finding, check
 
 WORKER, REGISTRAR = "pullrank-runner", "pullrank-registrar"
-MIN_RUNNER = (2, 329, 0)
-"""GitHub refuses older runners."""
+GRACE = timedelta(days=30)
+"""GitHub gives no jobs to a runner that lacks a release which has been out for longer."""
+SOON = timedelta(days=10)
 
 _AGAIN = "run .github/runner/install.sh again"
+_TIMER = "pullrank-update.timer"
+_UPDATE = "systemctl start pullrank-update, then journalctl --unit pullrank-update"
 _SERVICES = ("pullrank-registrar.service", "pullrank-worker.path")
 
 
 def examine_runner(root: Path = Path("/")) -> list[Finding]:
     """All findings.  Checks that need the machine itself run only if `root` is /."""
+    settings = _settings(root)
     findings = [
         _users(root),
         check("credential", _fault_of_credential(root), f"only {REGISTRAR} can read it", _AGAIN),
         check("gate", _fault_of_gate(root), "runs before every job; only root can change it", _AGAIN),
-        _runner(root),
+        _runner(root, settings),
+        _updates(root, settings),
         _network(root),
         _cgroups(root),
         *_cuda_nodes(root),
@@ -39,6 +47,15 @@ def examine_runner(root: Path = Path("/")) -> list[Finding]:
     if root == Path("/"):
         findings += [_services(), *_tried_as_worker()]
     return findings
+
+
+def _settings(root: Path) -> dict[str, str]:
+    """What install.sh was told about this machine."""
+    try:
+        text = (root / "etc/pullrank/machine.conf").read_text("utf-8")
+    except OSError:
+        return {}
+    return dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
 
 
 def _users(root: Path) -> Finding:
@@ -84,14 +101,56 @@ def _fault_of_gate(root: Path) -> str:
     return ""
 
 
-def _runner(root: Path) -> Finding:
+def _runner(root: Path, settings: dict[str, str]) -> Finding:
     link = root / "opt/pullrank/runner"
-    found = re.fullmatch(r"runner-(\d+)\.(\d+)\.(\d+)", os.readlink(link)) if link.is_symlink() else None
+    found = re.fullmatch(r"runner-(\d+\.\d+\.\d+)", os.readlink(link)) if link.is_symlink() else None
     if not found or not (link / "run.sh").is_file():
         return check("runner", "not installed", "", _AGAIN)
-    text = ".".join(found.groups())
-    fault = f"{text}: GitHub refuses it" if tuple(map(int, found.groups())) < MIN_RUNNER else ""
-    return check("runner", fault, f"{text}; update it every month or two", f"{_AGAIN} with a newer --runner-version")
+    version, releases = found[1], _releases(settings.get("API_URL", "https://api.github.com"))
+    remedy = f"{_AGAIN} without --runner-version" if settings.get("PINNED_VERSION") else _UPDATE
+    if not releases:
+        unknown = f"{version}; the list of releases could not be read, so when to replace it is unknown"
+        return Finding("runner", LIMITED, unknown, "run the doctor with a network")
+    newer = [published for other, published in releases.items() if _numbers(other) > _numbers(version)]
+    if not newer:
+        return Finding("runner", OK, f"{version}, the newest")
+    end = min(newer) + GRACE
+    day, left = f"{end:%Y-%m-%d}", end - datetime.now(UTC)
+    if left < timedelta(0):
+        return Finding("runner", MISSING, f"{version}: GitHub has given it no jobs since {day}", remedy)
+    fault = f"{version} gets no jobs after {day}" if left < SOON else ""
+    return check("runner", fault, f"{version}, to be replaced by {day}", remedy, LIMITED)
+
+
+def _releases(api_url: str) -> dict[str, datetime]:
+    """When GitHub published each version of the runner; empty if that is unknown."""
+    limits = RequestLimits(max_bytes=50_000_000, timeout_s=10, longest_s=30)
+    try:
+        answer = download(f"{api_url}/repos/actions/runner/releases?per_page=100", limits)
+        return {
+            release["tag_name"].removeprefix("v"): datetime.fromisoformat(release["published_at"]).astimezone(UTC)
+            for release in (json.loads(answer.content) if answer.is_ok else [])
+            if not release["draft"] and not release["prerelease"]
+            and re.fullmatch(r"v\d+\.\d+\.\d+", release["tag_name"])
+        }  # fmt: skip
+    except (RequestFailed, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _updates(root: Path, settings: dict[str, str]) -> Finding:
+    if pinned := settings.get("PINNED_VERSION"):
+        fault, remedy = f"off: the runner is pinned to {pinned}", f"{_AGAIN} without --runner-version"
+    elif not (root / f"etc/systemd/system/{_TIMER}").is_file():
+        fault, remedy = f"no {_TIMER}", _AGAIN
+    elif root == Path("/") and not _succeeds(["systemctl", "is-active", "--quiet", _TIMER]):
+        fault, remedy = f"{_TIMER} is not active", f"systemctl enable --now {_TIMER}"
+    else:
+        fault, remedy = "", ""
+    return check("updates", fault, "daily, of the runner", remedy, LIMITED)
 
 
 def _network(root: Path) -> Finding:
