@@ -6,17 +6,21 @@ they were asked for; the gate, the loop's requests, the copies and the cleaning 
 
 import base64
 import hashlib
+import importlib.metadata
+import itertools
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,6 +29,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from packaging.requirements import Requirement
 
 from harness.__main__ import COMPANY
 from scripts.doctor.finding import Availability
@@ -284,6 +289,18 @@ def test_a_job_gets_a_fresh_runner_its_registration_and_the_gate(machine, tmp_pa
     assert not (machine / "opt/pullrank/runner-1.2.3/called").exists(), "the installed runner is never written to"
 
 
+def test_an_update_during_the_preparation_does_not_mix_two_runners(machine):
+    other = machine / "opt/pullrank/runner-1.2.4"
+    shutil.copytree(machine / "opt/pullrank/runner-1.2.3", other)
+    _write_program(other / "run.sh", "another version")
+    link = machine / "opt/pullrank/runner"
+    _write_program(machine / "bin/cp", f'ln -sfn runner-1.2.4 {link}; exec {shutil.which("cp")} "$@"')
+    assert job(machine, "prepare").returncode == 0
+    assert os.readlink(link) == "runner-1.2.4"
+    copied = machine / "var/lib/pullrank-runner/job/run.sh"
+    assert copied.read_text() == (machine / "opt/pullrank/runner-1.2.3/run.sh").read_text()
+
+
 @pytest.mark.parametrize("ends", ["true", "false"])
 def test_cudas_nodes_are_made_before_a_job_and_a_failure_stops_none(machine, ends):
     _write_program(machine / "bin/nvidia-modprobe", f'echo "$*" >> {machine}/modprobe.log; {ends}')
@@ -328,19 +345,27 @@ def test_job_knows_three_words(machine, verb):
 # The installation.
 
 USERS = ("pullrank-runner", "pullrank-registrar")
-ASIDE = ("apt-get", "chown", "nft", "sysctl", "systemctl")
+ASIDE = ("apt-get", "chown", "nft", "sysctl", "systemctl", "systemd-tmpfiles")
 """Stand-ins that only write down how they were called."""
 
 
 class Box:
     """A bare machine: a root folder, and stand-ins for programs."""
 
-    def __init__(self, folder: Path, *, torch: bool = True, nft: bool = True) -> None:
+    def __init__(self, folder: Path, *, torch: bool = True, libraries: bool = True, nft: bool = True) -> None:
         self.folder = folder
         self.root = folder / "root"
         self.bin = folder / "bin"
         self.log = folder / "log"
-        for path in ("etc/systemd/system", "etc/sysctl.d", "proc/sys/kernel", "sys/fs/cgroup", "opt", "var/lib"):
+        for path in (
+            "etc/systemd/system",
+            "etc/sysctl.d",
+            "etc/tmpfiles.d",
+            "proc/sys/kernel",
+            "sys/fs/cgroup",
+            "opt",
+            "var/lib",
+        ):
             (self.root / path).mkdir(parents=True)
         self.bin.mkdir()
         (self.root / "etc/debian_version").write_text("13.1\n")
@@ -362,24 +387,28 @@ class Box:
         self.stand_in(
             "curl", f'while (($# > 1)); do [[ $1 != --output ]] || out=$2; shift; done; cp {folder}/"${{1##*/}}" "$out"'
         )
-        self.python(torch=torch)
+        self.python(torch=torch, libraries=libraries)
         self.sha256 = self.pack_runner("2.330.0")
         (folder / "token").write_text("github_pat_secret")
 
     def stand_in(self, name: str, body: str, *, log: bool = True) -> None:
         _write_program(self.bin / name, (f'echo "{name} $*" >> {self.log}\n' if log else "") + body)
 
-    def python(self, *, torch: bool) -> None:
-        """A Python that makes virtual environments at once; without torch, pip brings it."""
+    def python(self, *, torch: bool, libraries: bool) -> None:
+        """A Python that makes virtual environments at once; what it lacks, pip brings."""
         brought = self.folder / "torch"
+        # The file of requirements is a temporary one.
+        keep = f"""; n=$(grep -c requirement {self.log})
+            [[ $* != *--requirement* ]] || cp "${{@: -1}}" {self.folder}/requirements-$((n - 1))"""
         if torch:
             brought.write_text("")
         _write_program(
             self.folder / "python",
             f"""
             case "$*" in
-                "-m pip install "*torch*) echo "python $*" >> {self.log}; touch {brought} ;;
-                "-m pip install "*) echo "python $*" >> {self.log} ;;
+                "-m pip install "*torch*) echo "python $*" >> {self.log}; touch {brought}{keep} ;;
+                "-m pip install "*) echo "python $*" >> {self.log}{keep} ;;
+                *find_spec*" pydantic yaml "*) {"true" if libraries else "false"} ;;
                 *"import torch"*) [[ -e {brought} ]] ;;
                 *torch*) [[ -e {brought} ]] && exec {sys.executable} "$@" ;;
                 *) exec {sys.executable} "$@" ;;
@@ -465,9 +494,9 @@ def _plain_tools(folder: Path) -> Path:
     if not tools.exists():
         tools.mkdir()
         for name in (
-            "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "flock", "grep", "gzip", "head", "jq", "ln", "mkdir",
+            "awk", "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "flock", "grep", "gzip", "head", "jq", "ln", "mkdir",
             "mktemp", "mv", "readlink", "rm", "sed", "sh", "sha256sum", "sort", "tail", "tar", "timeout", "touch", "tr",
-            "uname",
+            "uname", "wc",
         ):  # fmt: skip
             found = shutil.which(name)
             assert found, name
@@ -574,7 +603,49 @@ def test_a_pydantic_that_is_too_old_is_replaced(box):
     python = box.folder / "python"
     python.write_text(python.read_text().replace("case", f"export PYTHONPATH={old.parent}\ncase", 1))
     assert box.run().returncode == 0
-    assert any("pip install" in call and "pydantic>=2.12,<3" in call for call in box.calls)
+    [(_, locked)] = installed_libraries(box)
+    assert [line for line in locked if line.startswith("pydantic==")]
+
+
+def installed_libraries(box: Box) -> list[tuple[str, list[str]]]:
+    """Each call of pip with a file of requirements: the call, and the file's lines."""
+    calls = [call for call in box.calls if "--requirement" in call]
+    return [(call, (box.folder / f"requirements-{i}").read_text().splitlines()) for i, call in enumerate(calls)]
+
+
+def test_libraries_are_installed_by_hash_with_all_that_they_need_and_an_existing_numpy_is_kept(tmp_path):
+    box = Box(tmp_path, libraries=False)
+    assert box.run().returncode == 0
+    [(call, lines)] = installed_libraries(box)
+    assert "--require-hashes --no-deps --only-binary :all:" in call
+    names = {line.partition("==")[0] for line in lines if not line.startswith(" ")}
+    assert names == _needed("click", "pydantic", "pyyaml", "rich")
+    assert set(lines) <= set((ROOT / "requirements.lock").read_text().splitlines())
+    assert all("--hash=sha256:" in after for before, after in itertools.pairwise(lines) if "==" in before)
+
+
+def _needed(*names: str) -> set[str]:
+    """These libraries with all that they import, on Linux."""
+    found, left = set(), list(names)
+    while left:
+        name = re.sub(r"[-_.]+", "-", left.pop()).lower()
+        if name not in found:
+            found.add(name)
+            for line in importlib.metadata.requires(name) or ():
+                if (needed := Requirement(line)).marker is None or needed.marker.evaluate({"extra": ""}):
+                    left.append(needed.name)
+    return found
+
+
+def test_torch_can_be_installed_by_hash_too(tmp_path):
+    box = Box(tmp_path, torch=False)
+    (tmp_path / "torch.lock").write_text("torch==2.13.0 --hash=sha256:0\n")
+    done = box.run(torch_requirements=str(tmp_path / "torch.lock"))
+    assert done.returncode == 0, done.stderr
+    assert [lines for call, lines in installed_libraries(box) if call.endswith("torch.lock")] == [
+        ["torch==2.13.0 --hash=sha256:0"]
+    ]
+    assert not [call for call in box.calls if call.endswith(" torch")]
 
 
 def test_a_machine_without_torch_gets_the_one_that_was_named(tmp_path):
@@ -649,6 +720,14 @@ def test_the_rules_of_the_network_are_read_by_nft(box):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_kept_credential_keeps_its_runner_group(box):
+    box.run(group_id="3")
+    box.run(token_file=None)
+    assert "GROUP_ID=3\n" in box.text("etc/pullrank/registrar.conf")
+    box.run()
+    assert "GROUP_ID=\n" in box.text("etc/pullrank/registrar.conf")
+
+
 def test_an_app_takes_a_tokens_place(box):
     box.run()
     (box.folder / "key.pem").write_text("key")
@@ -694,6 +773,7 @@ def test_it_can_be_taken_away(box):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"role": "referee"}, "both, judge or registrar"),
         ({"repository": None}, "--repository is missing"),
         ({"repository": "kernels"}, "OWNER/NAME"),
         ({"repository": "a/b;reboot"}, "OWNER/NAME"),
@@ -801,8 +881,8 @@ def releases(box) -> Iterator[Releases]:
 
 
 def install(box: Box, releases: Releases) -> subprocess.CompletedProcess[str]:
-    """Install the newest runner, with updates."""
-    return box.run(runner_version=None, runner_sha256=None, api_url=releases.url)
+    """Install the newest runner, with updates, for a runner group."""
+    return box.run(runner_version=None, runner_sha256=None, api_url=releases.url, group_id="3")
 
 
 def installed(box: Box) -> str:
@@ -823,7 +903,7 @@ def test_without_a_pin_the_newest_runner_is_installed_and_a_timer_keeps_it_new(b
     assert installed(box) == "2.340.0"
     assert "installdependencies" in box.calls
     assert "systemctl enable --quiet --now pullrank-update.timer" in box.calls
-    assert box.text("etc/pullrank/machine.conf") == f"API_URL={releases.url}\nPINNED_VERSION=\n"
+    assert box.text("etc/pullrank/machine.conf") == f"ROLE=both\nAPI_URL={releases.url}\nPINNED_VERSION=\n"
     assert not box.path("opt/pullrank/runner/_diag").exists()
     releases.publish("2.341.0", 4)
     done = box.script("update.sh")
@@ -980,6 +1060,461 @@ def test_the_judges_job_uses_no_action_of_this_repository_which_only_newer_runne
     assert "$/" not in judge
 
 
+# A registrar on another machine.
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBcX6uMsX4mQ2uS0cYQd2eWq"
+JUDGE = {"role": "judge", "repository": None, "labels": None, "token_file": None}
+REGISTRAR = {
+    "role": "registrar", "repository_id": None, "runner_version": None, "runner_sha256": None,
+    "judge": "gpu-1.example:2222",
+}  # fmt: skip
+
+
+def as_judge(box: Box, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    (box.folder / "registrar.pub").write_text(f"{KEY} root@registrar\n")
+    return box.run(**JUDGE | {"registrar_key": str(box.folder / "registrar.pub")} | changes)
+
+
+def as_registrar(box: Box, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    (box.folder / "key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n")
+    (box.folder / "host.pub").write_text(f"{KEY} root@gpu-1\n")
+    files = {"judge_key": str(box.folder / "key"), "judge_host_key": str(box.folder / "host.pub")}
+    return box.run(**REGISTRAR | files | changes)
+
+
+def test_a_machine_that_only_judges_holds_no_credential_and_admits_a_key_that_delivers(box):
+    done = as_judge(box)
+    assert done.returncode == 0, done.stderr
+    assert not box.path("etc/pullrank/credential").exists()
+    assert not box.path("etc/pullrank/registrar.conf").exists()
+    assert not box.path("etc/systemd/system/pullrank-registrar.service").exists()
+    assert not box.path("opt/pullrank/bin/loop.sh").exists()
+    assert box.text("opt/pullrank/bin/gate.conf") == CONF
+    users = [line.split(":")[0] for line in box.text("etc/passwd").splitlines()]
+    assert users == ["root", "pullrank-runner", "pullrank-receiver"]
+    access = "var/lib/pullrank-receiver/.ssh/authorized_keys"
+    assert box.text(access) == f'restrict,command="/opt/pullrank/bin/receive.sh" {KEY}\n'
+    assert box.mode(access) == "0644"
+    assert not [call for call in box.calls if "chown pullrank-receiver" in call], "it cannot change its own keys"
+    (user,) = [call for call in box.calls if call.startswith("useradd") and "receiver" in call]
+    assert "--shell /bin/sh --password *" in user
+    assert box.text("etc/tmpfiles.d/pullrank.conf").endswith(
+        "\nd /run/pullrank 0700 pullrank-receiver pullrank-receiver -\n"
+    )
+    assert "Requires=pullrank-egress.service" in box.text("etc/systemd/system/pullrank-worker.service.d/egress.conf")
+    assert "openssh-server" in next(call for call in box.calls if call.startswith("apt-get install"))
+    before = box.files()
+    (box.folder / "packages").write_text("openssh-server\n")
+    assert box.run(**JUDGE | {"role": None}).returncode == 0, "role and key are kept"
+    assert box.files() == before
+
+
+def test_a_machine_that_only_registers_serves_each_judge_that_it_was_told_of(box):
+    done = as_registrar(box)
+    assert done.returncode == 0, done.stderr
+    done = as_registrar(
+        box, role=None, judge="me@192.0.2.7", labels="b200", token_file=None, judge_key=None
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    judges = {path.name: path.read_text() for path in box.path("etc/pullrank/judges").iterdir()}
+    assert judges == {
+        "gpu-1.example-2222.conf": "JUDGE=pullrank-receiver@gpu-1.example:2222\n"
+        "LABELS=self-hosted,Linux,h100,pullrank\n",
+        "gpu-1.example-2222.known_hosts": f"judge {KEY}\n",
+        "192.0.2.7.conf": "JUDGE=me@192.0.2.7\nLABELS=self-hosted,Linux,b200\n",
+        "192.0.2.7.known_hosts": f"judge {KEY}\n",
+    }
+    assert box.mode("etc/pullrank/credential/judge.key") == "0400"
+    for path in ("opt/pullrank/runner", "opt/pullrank/venv", "etc/pullrank/egress.nft", "var/lib/pullrank-runner"):
+        assert not box.path(path).exists(), path
+    assert [path.name for path in box.path("opt/pullrank/bin").iterdir()] == ["loop.sh"]
+    assert [path.name for path in box.path("etc/systemd/system").iterdir()] == ["pullrank-registrar.service"]
+    assert box.calls[-1] == "systemctl restart pullrank-registrar.service"
+
+
+@pytest.mark.parametrize("installs", [as_judge, as_registrar])
+def test_each_half_can_be_taken_away_and_changes_its_role_only_then(box, installs):
+    before = box.files()
+    installs(box)
+    (box.path("run/pullrank")).mkdir(parents=True)
+    done = box.run(role="both")
+    assert done.returncode == 2
+    assert "--uninstall" in done.stderr
+    assert box.call("--uninstall").returncode == 0
+    box.path("run").rmdir()
+    assert box.files() == before
+
+
+@pytest.mark.parametrize(
+    ("installs", "changes", "message"),
+    [
+        (as_judge, {"role": "both"}, "--repository is missing"),
+        (as_judge, {"role": "referee"}, "both, judge or registrar"),
+        (as_judge, {"token_file": "KEY"}, "has no credential"),
+        (as_judge, {"registrar_key": None}, "--registrar-key is missing"),
+        (as_judge, {"registrar_key": "/etc/hostname"}, "one public SSH key"),
+        (as_judge, {"registrar_key": "TWO"}, "one public SSH key"),
+        (as_judge, {"judge": "gpu"}, "--role registrar"),
+        (as_registrar, {"judge": None}, "--judge is missing"),
+        (as_registrar, {"judge": "-oProxyCommand=x"}, "HOST"),
+        (as_registrar, {"judge": "gpu;reboot"}, "HOST"),
+        (as_registrar, {"labels": None}, "--labels is missing"),
+        (as_registrar, {"judge_host_key": None}, "--judge-host-key is missing"),
+        (as_registrar, {"judge_host_key": "KEY"}, "must have a public SSH key"),
+        (as_registrar, {"judge_key": None}, "--judge-key is missing"),
+        (as_registrar, {"judge_key": "TWO"}, "must be a private SSH key"),
+        (as_registrar, {"token_file": None}, "a credential is missing"),
+        (as_registrar, {"registrar_key": "KEY"}, "--role judge"),
+    ],
+)
+def test_a_wrong_call_for_one_half_changes_nothing(box, installs, changes, message):
+    files = {"KEY": "-----BEGIN OPENSSH PRIVATE KEY-----\n", "TWO": f"{KEY} a\n{KEY} b\n"}
+    for name, text in files.items():
+        (box.folder / name).write_text(text)
+    before = box.files()
+    done = installs(
+        box, **{key: str(box.folder / value) if value in files else value for key, value in changes.items()}
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert box.files() == before
+    assert box.calls == []
+
+
+def test_one_machine_with_an_admins_credential_is_warned_about(box):
+    warning = "whoever becomes root on this machine can read the credential, which administers kernels/cup"
+    assert warning in box.run().stderr
+    assert "whoever becomes root" not in box.run(group_id="3").stderr
+
+
+# What a judge receives.
+
+SSH = all(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in ("ssh", "sshd", "ssh-keygen"))
+JIT = base64.b64encode(b'{".runner": "e30="}' * 300).decode()
+
+
+class Judge:
+    """The judge's end: the folder for registrations, and a worker that `busy` stands for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = folder / "run"
+        self.bin = folder / "bin"
+        self.busy = folder / "busy"
+        for path in (self.run, self.bin):
+            path.mkdir(parents=True)
+        _write_program(self.bin / "systemctl", f"[[ -e {self.busy} ]]")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.bin}:{os.environ['PATH']}", "RUNTIME_DIRECTORY": str(self.run),
+            "LONGEST_WAIT": "1", "LONGEST_DELIVERY": "2",
+        }  # fmt: skip
+
+    def receive(self, words: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """What sshd does for the registrar."""
+        return subprocess.run(
+            [BASH, RUNNER / "receive.sh"], env=self.environment | {"SSH_ORIGINAL_COMMAND": words}, input=content,
+            capture_output=True, timeout=30, check=False,
+        )  # fmt: skip
+
+    @property
+    def delivered(self) -> str:
+        return (self.run / "jitconfig").read_text()
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.run.iterdir())
+
+
+@pytest.fixture
+def judge(tmp_path) -> Judge:
+    return Judge(tmp_path / "judge")
+
+
+def test_a_registration_is_left_for_the_worker(judge):
+    done = judge.receive(f"deliver {len(JIT)}", JIT.encode())
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert judge.delivered == JIT
+    assert judge.files() == ["jitconfig"]
+    assert stat.S_IMODE((judge.run / "jitconfig").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("words", "content", "message"),
+    [
+        ("deliver 5", b"aGk=\n", b"not base64"),
+        ("deliver 9", b"aGk=\naGk=", b"not base64"),
+        ("deliver 4", b"a\0k=", b"not base64"),
+        ("deliver 4", b"a;k=", b"not base64"),
+        ("deliver 4", b"-x  ", b"not base64"),
+        ("deliver 4", "ä==".encode(), b"not base64"),
+        ("deliver 4", b"aGk", b"does not have 4 bytes"),
+        ("deliver 4", b"aGk=a", b"does not have 4 bytes"),
+        ("deliver 4", b"", b"does not have 4 bytes"),
+        ("deliver 65537", b"a" * 65537, b"at most 65536 bytes"),
+        ("deliver 999999", b"a" * 999999, b"at most 65536 bytes"),
+        ("deliver 9999999", b"", b"say wait, or deliver BYTES"),
+        ("deliver 0", b"", b"say wait, or deliver BYTES"),
+        ("deliver 4; id", b"aGk=", b"say wait, or deliver BYTES"),
+        ("deliver $(id)", b"aGk=", b"say wait, or deliver BYTES"),
+        ("deliver 4\nwait", b"aGk=", b"say wait, or deliver BYTES"),
+        ("", b"aGk=", b"say wait, or deliver BYTES"),
+        ("cat /etc/passwd", b"", b"say wait, or deliver BYTES"),
+        ("/usr/lib/openssh/sftp-server", b"", b"say wait, or deliver BYTES"),
+    ],
+)
+def test_nothing_but_a_whole_registration_is_received(judge, words, content, message):
+    done = judge.receive(words, content)
+    assert done.returncode not in (0, 75)
+    assert message in done.stderr
+    assert judge.files() == []
+
+
+@pytest.mark.parametrize("by", ["its registration", "its worker"])
+def test_while_a_job_is_there_no_other_registration_takes_its_place(judge, by):
+    if by == "its worker":
+        judge.busy.touch()
+    else:
+        (judge.run / "jitconfig").write_text("first")
+    before = judge.files()
+    assert judge.receive(f"deliver {len(JIT)}", JIT.encode()).returncode == 75
+    assert judge.receive("wait").returncode == 75
+    assert judge.files() == before
+
+
+def test_waiting_ends_with_the_job(judge):
+    assert judge.receive("wait").returncode == 0
+    (judge.run / "jitconfig").write_text("first")
+    with subprocess.Popen(
+        [BASH, RUNNER / "receive.sh"],
+        env=judge.environment | {"SSH_ORIGINAL_COMMAND": "wait", "LONGEST_WAIT": "60"},
+    ) as waits:
+        (judge.run / "jitconfig").unlink()
+        assert waits.wait(timeout=30) == 0
+
+
+def test_of_deliveries_at_the_same_moment_one_succeeds(judge):
+    done = []
+    contents = [base64.b64encode(bytes([i]) * 3000) for i in range(6)]
+    threads = [
+        threading.Thread(target=lambda one=one: done.append(judge.receive(f"deliver {len(one)}", one).returncode))
+        for one in contents
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [0, 75, 75, 75, 75, 75]
+    assert judge.delivered.encode() in contents
+    assert judge.files() == ["jitconfig"]
+
+
+def test_a_registrar_that_says_nothing_is_not_awaited_forever(judge):
+    with subprocess.Popen(
+        [BASH, RUNNER / "receive.sh"], env=judge.environment | {"SSH_ORIGINAL_COMMAND": "deliver 4"},
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as reads:  # fmt: skip
+        assert reads.stderr and b"did not arrive in time" in reads.stderr.read()
+        assert reads.wait(timeout=30) == 1
+    assert judge.files() == []
+
+
+# A registrar with judges elsewhere.
+
+
+@pytest.fixture
+def judges(tmp_path, registrar) -> dict[str, Judge]:
+    """Two judges; `ssh` starts receive.sh as their sshd would, and writes down how it was called."""
+    judges = {name: Judge(tmp_path / name) for name in ("gpu1", "gpu2")}
+    cases = "".join(
+        f"*@{name}) export {' '.join(f'{key}={value}' for key, value in judge.environment.items())} ;;\n"
+        for name, judge in judges.items()
+    )
+    _write_program(
+        tmp_path / "bin" / "ssh",
+        f"""
+        echo "$*" >> {tmp_path}/ssh.log
+        export SSH_ORIGINAL_COMMAND="${{@: -1}}"
+        case "${{@: -2:1}}" in {cases} esac
+            exec {BASH} {RUNNER}/receive.sh""",
+    )
+    folder = tmp_path / "judges"
+    folder.mkdir()
+    for name in judges:
+        (folder / f"{name}.conf").write_text(f"JUDGE=pullrank-receiver@{name}\nLABELS=self-hosted,{name}\n")
+    registrar |= {"JUDGES": str(folder), "FIRST_PAUSE": "1", "MAX_PAUSE": "1"}
+    del registrar["LABELS"]
+    return judges
+
+
+@needs_jq
+def test_each_judge_gets_a_runner_of_its_own_labels(tmp_path, github, registrar, judges):
+    done = register(registrar)
+    assert done.returncode == 0, done.stderr
+    assert [judge.delivered for judge in judges.values()] == ["aml0", "aml0"]
+    assert [body["labels"] for _, _, body in github.seen] == [["self-hosted", "gpu1"], ["self-hosted", "gpu2"]]
+    assert re.fullmatch(r"pullrank-gpu1-\d{14}-\d+", str(github.seen[0][2]["name"]))
+    assert not list((tmp_path / "run").iterdir()), "nothing is left on the registrar's machine"
+    assert "aml0" not in (tmp_path / "ssh.log").read_text()
+    for call in (tmp_path / "ssh.log").read_text().splitlines():
+        assert "-o BatchMode=yes -o StrictHostKeyChecking=yes" in call
+        assert f"-o UserKnownHostsFile={tmp_path}/judges/gpu" in call
+
+
+@needs_jq
+def test_the_loop_registers_only_for_a_judge_that_is_free_and_no_judge_holds_up_another(
+    tmp_path, github, registrar, judges
+):
+    judges["gpu1"].busy.touch()
+    with subprocess.Popen([BASH, RUNNER / "loop.sh"], env=registrar, stderr=subprocess.PIPE, text=True) as loop:
+        try:
+            gpu2 = judges["gpu2"].run / "jitconfig"
+            for _ in range(2):
+                wait_for(gpu2.exists)
+                gpu2.unlink()  # the job's end
+            wait_for(gpu2.exists)
+            assert {body["labels"][1] for _, _, body in github.seen} == {"gpu2"}
+            judges["gpu1"].busy.unlink()
+            assert loop.stderr
+            assert any("loop: pullrank-receiver@gpu1: registered pullrank-gpu1-" in line for line in loop.stderr)
+            assert judges["gpu1"].delivered == "aml0"
+        finally:
+            loop.terminate()
+
+
+def wait_for(ready: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def connection(tmp_path, registrar, judge) -> Iterator[dict[str, str]]:
+    """A real sshd of the present user, with the line that install.sh wrote, and the registrar's environment."""
+    box = Box(tmp_path / "box")
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    for name in ("host", "registrar", "other"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", keys / name]
+        subprocess.run(command, check=True, timeout=60)
+    box.run(**JUDGE | {"registrar_key": str(keys / "registrar.pub")})
+    access = box.text("var/lib/pullrank-receiver/.ssh/authorized_keys")
+    (keys / "authorized_keys").write_text(access.replace("/opt/pullrank/bin", str(RUNNER)))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    given = " ".join(f'"{key}={value}"' for key, value in judge.environment.items())
+    (keys / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/authorized_keys\n"
+        f"StrictModes no\nPidFile none\nPasswordAuthentication no\nUsePAM no\nSetEnv {given}\n"
+        "Subsystem sftp internal-sftp\n"
+    )
+    sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert sshd
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    folder = tmp_path / "judges"
+    folder.mkdir()
+    (folder / "judge.conf").write_text(f"JUDGE={user}@127.0.0.1:{port}\nLABELS=h100\n")
+    (folder / "judge.known_hosts").write_text(f"judge {' '.join((keys / 'host.pub').read_text().split()[:2])}\n")
+    shutil.copy(keys / "registrar", tmp_path / "credential" / "judge.key")
+    with subprocess.Popen(
+        [sshd, "-D", "-e", "-f", keys / "sshd_config"], stderr=subprocess.PIPE, text=True
+    ) as server:  # fmt: skip
+        try:
+            assert server.stderr
+            first = server.stderr.readline()
+            if "listening" not in first:
+                pytest.skip(f"sshd does not start here: {first}")
+            yield registrar | {"JUDGES": str(folder)}
+        finally:
+            server.terminate()
+            server.communicate(timeout=20)
+
+
+needs_sshd = pytest.mark.skipif(not SSH, reason="no sshd")
+
+
+@needs_jq
+@needs_sshd
+def test_a_registration_travels_by_ssh(connection, judge):
+    done = register(connection)
+    assert done.returncode == 0, done.stderr
+    assert judge.delivered == "aml0"
+    again = register(connection)
+    assert again.returncode != 0, "a job is there"
+    assert judge.delivered == "aml0"
+
+
+@needs_jq
+@needs_sshd
+def test_another_host_key_gets_no_registration(tmp_path, connection, judge):
+    other = (tmp_path / "keys/other.pub").read_text().split()
+    (tmp_path / "judges/judge.known_hosts").write_text(f"judge {other[0]} {other[1]}\n")
+    done = register(connection)
+    assert done.returncode != 0
+    assert "Host key verification failed" in done.stderr
+    assert judge.files() == []
+
+
+@needs_jq
+@needs_sshd
+def test_another_key_delivers_nothing(tmp_path, connection, judge):
+    shutil.copy(tmp_path / "keys/other", tmp_path / "credential" / "judge.key")
+    done = register(connection)
+    assert done.returncode != 0
+    assert "Permission denied" in done.stderr
+    assert judge.files() == []
+
+
+def ssh(tmp_path: Path, *arguments: str, before: tuple[str, ...] = ()) -> list[str]:
+    """A registrar's own call of ssh, with its key."""
+    where = re.findall(r"JUDGE=(.*)", (tmp_path / "judges/judge.conf").read_text())[0]
+    return [
+        "ssh", "-F", "/dev/null", "-i", f"{tmp_path}/credential/judge.key", "-o", "BatchMode=yes",
+        "-o", f"UserKnownHostsFile={tmp_path}/judges/judge.known_hosts", "-o", "HostKeyAlias=judge",
+        *before, f"ssh://{where}", *arguments,
+    ]  # fmt: skip
+
+
+@needs_sshd
+@pytest.mark.parametrize(
+    ("before", "words", "says"),
+    [
+        ((), ("cat", "/etc/passwd"), "say wait, or deliver BYTES"),
+        ((), (), "say wait, or deliver BYTES"),
+        (("-s",), ("sftp",), ""),
+        (("-tt",), ("wait",), "PTY allocation request failed"),
+        (("-W", "127.0.0.1:22"), (), "open failed: administratively prohibited"),
+        (("-R", "0:127.0.0.1:22", "-o", "ExitOnForwardFailure=yes"), ("wait",), "forwarding failed"),
+    ],
+)
+def test_the_registrars_key_opens_nothing_else(tmp_path, connection, judge, before, words, says):
+    del connection
+    done = subprocess.run(
+        ssh(tmp_path, *words, before=before), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert says in done.stderr
+    assert done.returncode != 0 or before == ("-tt",)
+    assert done.stdout in ("", "receive: say wait, or deliver BYTES\n")
+    assert judge.files() == []
+
+
+@needs_sshd
+def test_a_registrar_that_hangs_up_leaves_nothing(tmp_path, connection, judge):
+    del connection
+    with subprocess.Popen(ssh(tmp_path, "deliver 8"), stdin=subprocess.PIPE) as caller:
+        assert caller.stdin
+        caller.stdin.write(b"aGk=")
+        caller.stdin.flush()
+        wait_for(lambda: judge.files() != [])
+        caller.kill()
+    wait_for(lambda: judge.files() == [])
+
+
 # The units.
 
 
@@ -994,7 +1529,7 @@ def test_worker_and_registrar_are_two_users_and_only_root_stands_between():
     assert "User=pullrank-registrar" in registrar
     assert "RuntimeDirectoryMode=0700" in registrar
     assert "LoadCredential=jitconfig:/run/pullrank/jitconfig" in worker
-    assert "InaccessiblePaths=/etc/pullrank/credential" in worker
+    assert "InaccessiblePaths=-/etc/pullrank/credential" in worker
 
 
 def test_the_worker_can_build_its_walls():
@@ -1182,3 +1717,53 @@ def test_without_the_list_of_releases_the_doctor_says_that_the_day_is_unknown(bo
     (runner,) = [finding for finding in examine_runner(box.root) if finding.name == "runner"]
     assert runner.state is Availability.LIMITED
     assert "is unknown" in runner.detail
+
+
+@needs_update_tools
+def test_the_doctor_says_that_root_of_one_machine_administers_the_repository(box, releases):
+    box.run(runner_version=None, runner_sha256=None, api_url=releases.url)
+    (found,) = [finding for finding in examine_runner(box.root) if finding.state is not Availability.OK]
+    assert (found.name, found.state) == ("credential", Availability.LIMITED)
+    assert found.detail == "whoever becomes root here administers kernels/cup"
+    assert "--role" in found.remedy
+
+
+@needs_update_tools
+@pytest.mark.parametrize(
+    ("harm", "name"),
+    [
+        ("true", None),
+        ("mkdir -p etc/pullrank/credential/token", "credential"),
+        ("chmod 0666 var/lib/pullrank-receiver/.ssh/authorized_keys", "registrar's key"),
+        ("chmod 0777 var/lib/pullrank-receiver", "registrar's key"),
+        ("sed -i s/restrict,// var/lib/pullrank-receiver/.ssh/authorized_keys", "registrar's key"),
+        ("sed -i s/receive/recite/ var/lib/pullrank-receiver/.ssh/authorized_keys", "registrar's key"),
+        ("sed -i $aextra var/lib/pullrank-receiver/.ssh/authorized_keys", "registrar's key"),
+        ("rm opt/pullrank/bin/receive.sh", "registrar's key"),
+        ("rm opt/pullrank/bin/gate.sh", "gate"),
+        ("sed -i /pullrank-receiver/d etc/passwd", "users"),
+    ],
+)
+def test_the_doctor_knows_a_machine_that_only_judges(box, releases, harm, name):
+    as_judge(box, runner_version=None, runner_sha256=None, api_url=releases.url)
+    subprocess.run(harm.split(), cwd=box.root, check=True)
+    assert [found for found, state in findings(box).items() if state != "ok"] == [name] * bool(name)
+
+
+@pytest.mark.parametrize(
+    ("harm", "name"),
+    [
+        ("true", None),
+        ("rm etc/pullrank/credential/token", "credential"),
+        ("rm etc/pullrank/credential/judge.key", "judges"),
+        ("rm etc/pullrank/judges/gpu-1.example-2222.known_hosts", "judges"),
+        ("rm -r etc/pullrank/judges", "judges"),
+        ("sed -i /pullrank-registrar/d etc/passwd", "users"),
+    ],
+)
+def test_the_doctor_knows_a_machine_that_only_registers(box, harm, name):
+    as_registrar(box)
+    subprocess.run(harm.split(), cwd=box.root, check=True)
+    found = findings(box)
+    assert set(found) == {"users", "credential", "judges"}
+    assert [found for found, state in found.items() if state != "ok"] == [name] * bool(name)
