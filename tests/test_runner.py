@@ -499,8 +499,9 @@ def _plain_tools(folder: Path) -> Path:
             "uname", "wc",
         ):  # fmt: skip
             found = shutil.which(name)
-            assert found, name
-            (tools / name).symlink_to(found)
+            assert found or name == "jq", name  # tests that need it are skipped
+            if found:
+                (tools / name).symlink_to(found)
     return tools
 
 
@@ -865,12 +866,11 @@ class _Releases(BaseHTTPRequestHandler):
         pass
 
 
-needs_update_tools = pytest.mark.skipif(not all(map(shutil.which, ("jq", "curl", "flock"))), reason="no jq or curl")
-
-
 @pytest.fixture
 def releases(box) -> Iterator[Releases]:
     """GitHub, with one release that is a month old; the machine has the real curl, and no worker."""
+    if not all(map(shutil.which, ("jq", "curl"))):
+        pytest.skip("no jq or curl")
     _write_program(box.bin / "curl", f'exec {shutil.which("curl")} "$@"')
     box.stand_in("systemctl", '[[ "$1" != is-active ]]')
     with Releases(box) as server:
@@ -896,7 +896,6 @@ def busy_or_idle(box: Box, *, busy: bool) -> None:
     shutil.copytree(box.path("opt/pullrank/runner"), box.path("var/lib/pullrank-runner/job"))
 
 
-@needs_update_tools
 def test_without_a_pin_the_newest_runner_is_installed_and_a_timer_keeps_it_new(box, releases):
     done = install(box, releases)
     assert done.returncode == 0, done.stderr
@@ -916,7 +915,6 @@ def test_without_a_pin_the_newest_runner_is_installed_and_a_timer_keeps_it_new(b
     assert box.files() == before
 
 
-@needs_update_tools
 def test_a_young_release_waits_and_the_one_before_it_does_not(box, releases):
     releases.publish("2.341.0", 5)
     releases.publish("2.342.0", 2.9)
@@ -924,7 +922,6 @@ def test_a_young_release_waits_and_the_one_before_it_does_not(box, releases):
     assert installed(box) == "2.341.0"
 
 
-@needs_update_tools
 @pytest.mark.parametrize("kind", [{"draft": True}, {"prerelease": True}, {"tag_name": "v2.350.0-beta"}, {"assets": []}])
 def test_what_is_no_release_for_this_machine_is_left_out(box, releases, kind):
     releases.publish("2.350.0", 9, **kind)
@@ -932,7 +929,6 @@ def test_what_is_no_release_for_this_machine_is_left_out(box, releases, kind):
     assert installed(box) == "2.340.0"
 
 
-@needs_update_tools
 def test_versions_are_compared_as_numbers_and_an_older_release_never_replaces_a_newer_one(box, releases):
     releases.publish("2.1000.0", 8)
     releases.publish("2.999.0", 7)
@@ -943,7 +939,6 @@ def test_versions_are_compared_as_numbers_and_an_older_release_never_replaces_a_
     assert installed(box) == "2.1000.0"
 
 
-@needs_update_tools
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -964,7 +959,6 @@ def test_an_update_that_fails_changes_nothing_and_says_so_in_one_line(box, relea
     assert box.files() == before
 
 
-@needs_update_tools
 @pytest.mark.parametrize("lost", ["the file", "the list", "the network"])
 def test_without_a_network_nothing_changes(box, releases, lost):
     install(box, releases)
@@ -982,7 +976,6 @@ def test_without_a_network_nothing_changes(box, releases, lost):
     assert box.files() == before
 
 
-@needs_update_tools
 def test_the_folder_of_an_update_that_was_killed_goes_with_the_next_one(box, releases):
     install(box, releases)
     box.path("opt/pullrank/.incoming.abc123/runner").mkdir(parents=True)
@@ -995,7 +988,6 @@ def test_the_folder_of_an_update_that_was_killed_goes_with_the_next_one(box, rel
     ]
 
 
-@needs_update_tools
 def test_a_worker_that_waits_gets_the_new_version_at_once(box, releases):
     install(box, releases)
     busy_or_idle(box, busy=False)
@@ -1008,7 +1000,6 @@ def test_a_worker_that_waits_gets_the_new_version_at_once(box, releases):
     assert "the worker was waiting" in done.stdout
 
 
-@needs_update_tools
 def test_a_busy_worker_is_never_ended_and_one_that_was_busy_is_when_it_waits(box, releases):
     install(box, releases)
     busy_or_idle(box, busy=True)
@@ -1025,7 +1016,6 @@ def test_a_busy_worker_is_never_ended_and_one_that_was_busy_is_when_it_waits(box
     assert "systemctl stop pullrank-worker.service" in box.calls
 
 
-@needs_update_tools
 def test_a_pinned_runner_is_not_updated_until_the_pin_is_gone(box, releases):
     done = box.run(api_url=releases.url, runner_archive=str(box.folder / _archive("2.330.0")))
     assert installed(box) == "2.330.0"
@@ -1039,7 +1029,6 @@ def test_a_pinned_runner_is_not_updated_until_the_pin_is_gone(box, releases):
     assert "systemctl enable --quiet --now pullrank-update.timer" in box.calls
 
 
-@needs_update_tools
 def test_the_installer_keeps_a_runner_that_it_cannot_update_but_needs_one(box, releases):
     url = releases.url
     releases.server_close()
@@ -1668,7 +1657,6 @@ def test_the_doctor_sees_what_was_broken(box, releases, harm, name):
     assert [found for found, state in findings(box).items() if state != "ok"] == [name]
 
 
-@needs_update_tools
 @pytest.mark.parametrize(
     ("days", "state", "says"),
     [
@@ -1692,7 +1680,6 @@ def test_the_doctor_counts_thirty_days_from_the_first_newer_release(box, release
     assert ("pullrank-update" in runner.remedy) is (state != "ok")
 
 
-@needs_update_tools
 def test_the_doctor_says_that_a_pin_ends_updates(box, releases):
     box.run(api_url=releases.url, runner_archive=str(box.folder / _archive("2.330.0")))
     releases.publish("2.331.0", 40)
@@ -1702,7 +1689,6 @@ def test_the_doctor_says_that_a_pin_ends_updates(box, releases):
     assert all("without --runner-version" in found[name].remedy for name in ("runner", "updates"))
 
 
-@needs_update_tools
 @pytest.mark.parametrize("answer", ["none", "null", "[1]", "other"])
 def test_without_the_list_of_releases_the_doctor_says_that_the_day_is_unknown(box, releases, answer):
     install(box, releases)
@@ -1719,7 +1705,6 @@ def test_without_the_list_of_releases_the_doctor_says_that_the_day_is_unknown(bo
     assert "is unknown" in runner.detail
 
 
-@needs_update_tools
 def test_the_doctor_says_that_root_of_one_machine_administers_the_repository(box, releases):
     box.run(runner_version=None, runner_sha256=None, api_url=releases.url)
     (found,) = [finding for finding in examine_runner(box.root) if finding.state is not Availability.OK]
@@ -1728,7 +1713,6 @@ def test_the_doctor_says_that_root_of_one_machine_administers_the_repository(box
     assert "--role" in found.remedy
 
 
-@needs_update_tools
 @pytest.mark.parametrize(
     ("harm", "name"),
     [
