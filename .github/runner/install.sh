@@ -89,7 +89,7 @@ main() {
     ! judges ||
         printf 'Check the setup: %s/bin/python -m scripts.cli doctor --runner    (as root, in a clone of the repository)\n' /opt/pullrank/venv
     if [[ $role == both && -z $group_id ]]; then
-        warn "whoever becomes root on this machine can read the credential, which administers $repository.
+        warn "root on this machine can read the credential, which makes its holder an admin of $repository.
         Better: an organisation's runner group (--group-id), or the registrar on another machine (--role)"
     fi
 }

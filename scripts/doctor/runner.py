@@ -102,7 +102,7 @@ def _credential(root: Path, settings: dict[str, str]) -> Finding:
     # Without a runner group it has the permission Administration.
     fault = ""
     if role_of(root) == "both" and not settings.get("GROUP_ID"):
-        fault = f"whoever becomes root here administers {settings.get('REPOSITORY', 'the repository')}"
+        fault = f"root on this machine is an admin of {settings.get('REPOSITORY', 'the repository')}"
     remedy = f"{_AGAIN} with --group-id, or put the registrar on another machine with --role"
     return check("credential", fault, f"only {REGISTRAR} can read it", remedy, LIMITED)
 
