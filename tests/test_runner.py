@@ -905,11 +905,13 @@ def test_without_a_pin_the_newest_runner_is_installed_and_a_timer_keeps_it_new(b
     assert box.text("etc/pullrank/machine.conf") == f"ROLE=both\nAPI_URL={releases.url}\nPINNED_VERSION=\n"
     assert not box.path("opt/pullrank/runner/_diag").exists()
     releases.publish("2.341.0", 4)
+    box.path("opt/pullrank/runner/.env").write_text(f"{COMPANY}=allow\n")
     done = box.script("update.sh")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "update: runner 2.341.0 is installed; before, it was 2.340.0\n"
     assert installed(box) == "2.341.0"
     assert "installdependencies" not in box.calls, "the service may not install packages"
+    assert box.text("opt/pullrank/runner/.env") == f"{COMPANY}=allow\n", "a host's own settings are kept"
     before = box.files()
     assert box.script("update.sh").stdout == "update: runner 2.341.0 is the newest that has been out for 3 days\n"
     assert box.files() == before

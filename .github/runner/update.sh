@@ -143,6 +143,8 @@ install_release() {
         "$new/bin/installdependencies.sh" || fail "the libraries of runner $version could not be installed"
     fi
     try_release "$new"
+    # This machine's own settings.
+    [[ ! -f $home/runner/.env ]] || cp --preserve=mode "$home/runner/.env" "$new/.env"
     printf '%s\n' "$sha256" > "$new/.complete"
     # The same version with another sum: a pin was corrected.
     rm -rf "${home:?}/runner-$version"
