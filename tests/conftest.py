@@ -28,6 +28,8 @@ LONG_TESTS = HERE / "long.txt"
 LONG = [line for line in LONG_TESTS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
 FILE = pytest.StashKey[Path]()
 """Of the test before."""
+LOCK = pytest.StashKey[object]()
+"""What a test that runs alone leaves to the next one."""
 SLOWEST_FIRST = (
     "test_exploits",
     "test_controls",
@@ -201,19 +203,31 @@ def _place(item):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
-    """A test that runs alone waits until the other processes' tests are over, and they wait for it."""
-    kind = fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH
-    with open(__file__, "rb") as lock, open(cores.__file__, "rb") as door:
+def pytest_runtest_protocol(item, nextitem):
+    """A test that runs alone waits until the other processes' tests are over, and they wait for it.
+
+    They also wait for the next one if it runs alone, too: or one process would always wait for the other.
+    """
+    lock = item.config.stash.get(LOCK, None) or _locked(fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
+    _take_cores(item)
+    try:
+        return (yield)
+    finally:
+        is_kept = _is_alone(item) and nextitem is not None and _is_alone(nextitem)
+        item.config.stash[LOCK] = lock if is_kept else None
+        if not is_kept:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that a test has left would hold it on
+            lock.close()
+
+
+def _locked(kind):
+    lock = open(__file__, "rb")
+    with open(cores.__file__, "rb") as door:
         # While a test that runs alone waits, it holds the door, and no other test begins.
         fcntl.flock(door, kind)
         fcntl.flock(lock, kind)
         fcntl.flock(door, fcntl.LOCK_UN)
-        _take_cores(item)
-        try:
-            return (yield)
-        finally:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that a test has left would hold it on
+    return lock
 
 
 def _take_cores(item):

@@ -6,17 +6,22 @@ they were asked for; the gate, the loop's requests, the copies and the cleaning 
 
 import base64
 import hashlib
+import importlib.metadata
+import itertools
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -24,6 +29,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from packaging.requirements import Requirement
 
 from harness.__main__ import COMPANY
 from scripts.doctor.finding import Availability
@@ -283,6 +289,18 @@ def test_a_job_gets_a_fresh_runner_its_registration_and_the_gate(machine, tmp_pa
     assert not (machine / "opt/pullrank/runner-1.2.3/called").exists(), "the installed runner is never written to"
 
 
+def test_an_update_during_the_preparation_does_not_mix_two_runners(machine):
+    other = machine / "opt/pullrank/runner-1.2.4"
+    shutil.copytree(machine / "opt/pullrank/runner-1.2.3", other)
+    _write_program(other / "run.sh", "another version")
+    link = machine / "opt/pullrank/runner"
+    _write_program(machine / "bin/cp", f'ln -sfn runner-1.2.4 {link}; exec {shutil.which("cp")} "$@"')
+    assert job(machine, "prepare").returncode == 0
+    assert os.readlink(link) == "runner-1.2.4"
+    copied = machine / "var/lib/pullrank-runner/job/run.sh"
+    assert copied.read_text() == (machine / "opt/pullrank/runner-1.2.3/run.sh").read_text()
+
+
 @pytest.mark.parametrize("ends", ["true", "false"])
 def test_cudas_nodes_are_made_before_a_job_and_a_failure_stops_none(machine, ends):
     _write_program(machine / "bin/nvidia-modprobe", f'echo "$*" >> {machine}/modprobe.log; {ends}')
@@ -327,19 +345,27 @@ def test_job_knows_three_words(machine, verb):
 # The installation.
 
 USERS = ("pullrank-runner", "pullrank-registrar")
-ASIDE = ("apt-get", "chown", "nft", "sysctl", "systemctl")
+ASIDE = ("apt-get", "chown", "nft", "sysctl", "systemctl", "systemd-tmpfiles")
 """Stand-ins that only write down how they were called."""
 
 
 class Box:
     """A bare machine: a root folder, and stand-ins for programs."""
 
-    def __init__(self, folder: Path, *, torch: bool = True, nft: bool = True) -> None:
+    def __init__(self, folder: Path, *, torch: bool = True, libraries: bool = True, nft: bool = True) -> None:
         self.folder = folder
         self.root = folder / "root"
         self.bin = folder / "bin"
         self.log = folder / "log"
-        for path in ("etc/systemd/system", "etc/sysctl.d", "proc/sys/kernel", "sys/fs/cgroup", "opt", "var/lib"):
+        for path in (
+            "etc/systemd/system",
+            "etc/sysctl.d",
+            "etc/tmpfiles.d",
+            "proc/sys/kernel",
+            "sys/fs/cgroup",
+            "opt",
+            "var/lib",
+        ):
             (self.root / path).mkdir(parents=True)
         self.bin.mkdir()
         (self.root / "etc/debian_version").write_text("13.1\n")
@@ -357,25 +383,32 @@ class Box:
         self.stand_in("useradd", f'echo "${{@: -1}}:x:999:999::/:/bin/false" >> {self.root}/etc/passwd')
         self.stand_in("userdel", f'sed -i "/^$1:/d" {self.root}/etc/passwd')
         self.stand_in("setpriv", 'while [[ $1 != -- ]]; do shift; done; shift; exec "$@"')
-        self.stand_in("curl", f'while (($#)); do [[ $1 != --output ]] || cp {folder}/runner.tar.gz "$2"; shift; done')
-        self.python(torch=torch)
-        self.sha256 = self.pack_runner()
+        # A release of github.com, from its file.
+        self.stand_in(
+            "curl", f'while (($# > 1)); do [[ $1 != --output ]] || out=$2; shift; done; cp {folder}/"${{1##*/}}" "$out"'
+        )
+        self.python(torch=torch, libraries=libraries)
+        self.sha256 = self.pack_runner("2.330.0")
         (folder / "token").write_text("github_pat_secret")
 
     def stand_in(self, name: str, body: str, *, log: bool = True) -> None:
         _write_program(self.bin / name, (f'echo "{name} $*" >> {self.log}\n' if log else "") + body)
 
-    def python(self, *, torch: bool) -> None:
-        """A Python that makes virtual environments at once; without torch, pip brings it."""
+    def python(self, *, torch: bool, libraries: bool) -> None:
+        """A Python that makes virtual environments at once; what it lacks, pip brings."""
         brought = self.folder / "torch"
+        # The file of requirements is a temporary one.
+        keep = f"""; n=$(grep -c requirement {self.log})
+            [[ $* != *--requirement* ]] || cp "${{@: -1}}" {self.folder}/requirements-$((n - 1))"""
         if torch:
             brought.write_text("")
         _write_program(
             self.folder / "python",
             f"""
             case "$*" in
-                "-m pip install "*torch*) echo "python $*" >> {self.log}; touch {brought} ;;
-                "-m pip install "*) echo "python $*" >> {self.log} ;;
+                "-m pip install "*torch*) echo "python $*" >> {self.log}; touch {brought}{keep} ;;
+                "-m pip install "*) echo "python $*" >> {self.log}{keep} ;;
+                *find_spec*" pydantic yaml "*) {"true" if libraries else "false"} ;;
                 *"import torch"*) [[ -e {brought} ]] ;;
                 *torch*) [[ -e {brought} ]] && exec {sys.executable} "$@" ;;
                 *) exec {sys.executable} "$@" ;;
@@ -390,14 +423,17 @@ class Box:
             cp {self.folder}/python "${{@: -1}}/bin/python" """,
         )
 
-    def pack_runner(self) -> str:
-        source = self.folder / "runner"
+    def pack_runner(self, version: str, *, prints: str | None = None) -> str:
+        """Make a release of the runner, and return its SHA-256."""
+        source = self.folder / f"runner-{version}"
         (source / "bin").mkdir(parents=True)
         _write_program(source / "run.sh", "true")
         _write_program(source / "bin/installdependencies.sh", f"echo installdependencies >> {self.log}")
-        with tarfile.open(self.folder / "runner.tar.gz", "w:gz") as archive:
+        _write_program(source / "bin/Runner.Listener", f"touch ${{0%/bin/*}}/_diag/log; echo {prints or version}")
+        path = self.folder / _archive(version)
+        with tarfile.open(path, "w:gz") as archive:
             archive.add(source, ".")
-        return hashlib.sha256((self.folder / "runner.tar.gz").read_bytes()).hexdigest()
+        return hashlib.sha256(path.read_bytes()).hexdigest()
 
     @property
     def options(self) -> dict[str, str]:
@@ -417,9 +453,12 @@ class Box:
         return self.call(*given, *words)
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.script("install.sh", "--root", str(self.root), *arguments)
+
+    def script(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         self.log.write_text("")
-        command = [BASH, RUNNER / "install.sh", "--root", str(self.root), *arguments]
-        environment = {"PATH": f"{self.bin}:{_plain_tools(self.folder)}"}
+        command = [BASH, RUNNER / name, *arguments]
+        environment = {"PATH": f"{self.bin}:{_plain_tools(self.folder)}", "PULLRANK_ROOT": str(self.root)}
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
     @property
@@ -455,13 +494,19 @@ def _plain_tools(folder: Path) -> Path:
     if not tools.exists():
         tools.mkdir()
         for name in (
-            "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "grep", "gzip", "head", "ln", "mkdir", "mktemp", "mv",
-            "rm", "sed", "sh", "sha256sum", "sort", "tar", "touch", "tr", "uname",
+            "awk", "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "flock", "grep", "gzip", "head", "jq", "ln", "mkdir",
+            "mktemp", "mv", "readlink", "rm", "sed", "sh", "sha256sum", "sort", "tail", "tar", "timeout", "touch", "tr",
+            "uname", "wc",
         ):  # fmt: skip
             found = shutil.which(name)
-            assert found, name
-            (tools / name).symlink_to(found)
+            assert found or name == "jq", name  # tests that need it are skipped
+            if found:
+                (tools / name).symlink_to(found)
     return tools
+
+
+def _archive(version: str) -> str:
+    return f"actions-runner-linux-{'arm64' if os.uname().machine == 'aarch64' else 'x64'}-{version}.tar.gz"
 
 
 def _write_program(path: Path, body: str) -> None:
@@ -477,7 +522,7 @@ def box(tmp_path) -> Box:
 def test_a_bare_machine_becomes_a_judge(box):
     done = box.run()
     assert done.returncode == 0, done.stderr
-    for name in ("gate.sh", "job.sh", "loop.sh"):
+    for name in ("gate.sh", "job.sh", "loop.sh", "update.sh"):
         assert box.path(f"opt/pullrank/bin/{name}").read_bytes() == (RUNNER / name).read_bytes()
         assert box.mode(f"opt/pullrank/bin/{name}") == "0755"
     assert box.text("opt/pullrank/bin/gate.conf") == CONF
@@ -521,23 +566,27 @@ def test_running_it_again_changes_nothing(box):
     assert kinds <= {"chown", "systemctl", "setpriv"}, "no packages, no users, no download, no pip"
 
 
-def test_another_version_takes_the_runners_place(box):
+def test_another_version_takes_the_runners_place_and_one_earlier_stays_for_a_job_that_copies_it(box):
     box.run()
-    assert box.run(runner_version="2.331.0").returncode == 0
-    assert os.readlink(box.path("opt/pullrank/runner")) == "runner-2.331.0"
-    assert [path.name for path in box.path("opt/pullrank").glob("runner-*")] == ["runner-2.331.0"]
+    for version in ("2.331.0", "2.332.0"):
+        assert box.run(runner_version=version, runner_sha256=box.pack_runner(version)).returncode == 0
+    assert os.readlink(box.path("opt/pullrank/runner")) == "runner-2.332.0"
+    assert sorted(path.name for path in box.path("opt/pullrank").glob("runner-*")) == [
+        "runner-2.331.0", "runner-2.332.0"
+    ]  # fmt: skip
 
 
 def test_a_runner_of_another_sum_is_not_installed(box):
     done = box.run(runner_sha256="0" * 64)
     assert done.returncode == 2
     assert "SHA-256" in done.stderr
-    assert not box.path("opt/pullrank/runner").exists()
+    assert not box.path("opt/pullrank/runner").is_symlink()
+    assert not list(box.path("opt/pullrank").glob(".incoming*"))
     assert "installdependencies" not in box.calls
 
 
 def test_a_runner_from_a_file_needs_no_download(box):
-    assert box.run(runner_archive=str(box.folder / "runner.tar.gz")).returncode == 0
+    assert box.run(runner_archive=str(box.folder / _archive("2.330.0"))).returncode == 0
     assert not [call for call in box.calls if call.startswith("curl")]
     assert "installdependencies" in box.calls
 
@@ -555,7 +604,49 @@ def test_a_pydantic_that_is_too_old_is_replaced(box):
     python = box.folder / "python"
     python.write_text(python.read_text().replace("case", f"export PYTHONPATH={old.parent}\ncase", 1))
     assert box.run().returncode == 0
-    assert any("pip install" in call and "pydantic>=2.12,<3" in call for call in box.calls)
+    [(_, locked)] = installed_libraries(box)
+    assert [line for line in locked if line.startswith("pydantic==")]
+
+
+def installed_libraries(box: Box) -> list[tuple[str, list[str]]]:
+    """Each call of pip with a file of requirements: the call, and the file's lines."""
+    calls = [call for call in box.calls if "--requirement" in call]
+    return [(call, (box.folder / f"requirements-{i}").read_text().splitlines()) for i, call in enumerate(calls)]
+
+
+def test_libraries_are_installed_by_hash_with_all_that_they_need_and_an_existing_numpy_is_kept(tmp_path):
+    box = Box(tmp_path, libraries=False)
+    assert box.run().returncode == 0
+    [(call, lines)] = installed_libraries(box)
+    assert "--require-hashes --no-deps --only-binary :all:" in call
+    names = {line.partition("==")[0] for line in lines if not line.startswith(" ")}
+    assert names == _needed("click", "pydantic", "pyyaml", "rich")
+    assert set(lines) <= set((ROOT / "requirements.lock").read_text().splitlines())
+    assert all("--hash=sha256:" in after for before, after in itertools.pairwise(lines) if "==" in before)
+
+
+def _needed(*names: str) -> set[str]:
+    """These libraries with all that they import, on Linux."""
+    found, left = set(), list(names)
+    while left:
+        name = re.sub(r"[-_.]+", "-", left.pop()).lower()
+        if name not in found:
+            found.add(name)
+            for line in importlib.metadata.requires(name) or ():
+                if (needed := Requirement(line)).marker is None or needed.marker.evaluate({"extra": ""}):
+                    left.append(needed.name)
+    return found
+
+
+def test_torch_can_be_installed_by_hash_too(tmp_path):
+    box = Box(tmp_path, torch=False)
+    (tmp_path / "torch.lock").write_text("torch==2.13.0 --hash=sha256:0\n")
+    done = box.run(torch_requirements=str(tmp_path / "torch.lock"))
+    assert done.returncode == 0, done.stderr
+    assert [lines for call, lines in installed_libraries(box) if call.endswith("torch.lock")] == [
+        ["torch==2.13.0 --hash=sha256:0"]
+    ]
+    assert not [call for call in box.calls if call.endswith(" torch")]
 
 
 def test_a_machine_without_torch_gets_the_one_that_was_named(tmp_path):
@@ -607,7 +698,7 @@ def test_the_network_is_closed_before_a_worker_starts(box):
     assert rules.index("ip daddr 10.1.2.3 accept") < rules.index("169.254.0.0/16")
     assert rules.index("ip6 daddr fd12::/16 accept") < rules.index("169.254.0.0/16")
     assert "Requires=pullrank-egress.service" in box.text("etc/systemd/system/pullrank-worker.service.d/egress.conf")
-    started = [call for call in box.calls if call.startswith("systemctl")]
+    started = [call for call in box.calls if call.startswith("systemctl enable")]
     egress, worker = (next(i for i, call in enumerate(started) if unit in call) for unit in ("egress", "worker"))
     assert egress < worker
 
@@ -630,6 +721,14 @@ def test_the_rules_of_the_network_are_read_by_nft(box):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_kept_credential_keeps_its_runner_group(box):
+    box.run(group_id="3")
+    box.run(token_file=None)
+    assert "GROUP_ID=3\n" in box.text("etc/pullrank/registrar.conf")
+    box.run()
+    assert "GROUP_ID=\n" in box.text("etc/pullrank/registrar.conf")
+
+
 def test_an_app_takes_a_tokens_place(box):
     box.run()
     (box.folder / "key.pem").write_text("key")
@@ -649,7 +748,14 @@ def test_a_dry_run_changes_nothing_and_says_all(box):
     assert box.files() == before
     assert box.calls == []
     assert "github_pat_secret" not in done.stdout
-    for part in ("useradd", "pullrank-worker.service", "gate.conf", "curl", "credential/token", "systemctl restart"):
+    for part in (
+        "useradd",
+        "pullrank-worker.service",
+        "gate.conf",
+        "update.sh",
+        "credential/token",
+        "systemctl restart",
+    ):
         assert part in done.stdout
 
 
@@ -668,6 +774,7 @@ def test_it_can_be_taken_away(box):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"role": "referee"}, "both, judge or registrar"),
         ({"repository": None}, "--repository is missing"),
         ({"repository": "kernels"}, "OWNER/NAME"),
         ({"repository": "a/b;reboot"}, "OWNER/NAME"),
@@ -675,7 +782,8 @@ def test_it_can_be_taken_away(box):
         ({"labels": "h100, x"}, "commas"),
         ({"branch": "main\nbranch=evil"}, "name of a branch"),
         ({"runner_version": "latest"}, "--runner-version"),
-        ({"runner_version": "2.328.9"}, "2.329.0 or later"),
+        ({"runner_version": None}, "--runner-version is missing"),
+        ({"runner_sha256": None}, "--runner-sha256 is missing"),
         ({"runner_sha256": "abc"}, "64 hex digits"),
         ({"token_file": None}, "a credential is missing"),
         ({"token_file": "/nowhere"}, "cannot be read"),
@@ -710,6 +818,694 @@ def test_a_root_folder_and_this_machines_programs_do_not_go_together(box):
     assert "stand-ins" in done.stderr
 
 
+# New versions of the runner.
+
+
+class Releases(ThreadingHTTPServer):
+    """GitHub's list of the runner's releases, and their files."""
+
+    def __init__(self, box: Box) -> None:
+        super().__init__(("127.0.0.1", 0), _Releases)
+        self.box = box
+        self.known: list[dict[str, object]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def publish(
+        self, version: str, days: float, *, digest: str | None = None, prints: str | None = None, **more: object
+    ) -> None:
+        """Add a release that has been out for so many days."""
+        sha256 = self.box.pack_runner(version, prints=prints)
+        name = _archive(version)
+        asset = {
+            "name": name, "browser_download_url": f"{self.url}/{name}", "digest": digest or f"sha256:{sha256}"
+        }  # fmt: skip
+        other = asset | {"name": name.replace("linux", "osx"), "digest": f"sha256:{'1' * 64}"}
+        when = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        release = {"tag_name": f"v{version}", "published_at": when, "draft": False, "prerelease": False}
+        self.known.insert(0, release | {"assets": [other, asset]} | more)
+
+
+class _Releases(BaseHTTPRequestHandler):
+    server: Releases
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/repos/actions/runner/releases":
+            content = json.dumps(self.server.known).encode()
+        else:
+            content = (self.server.box.folder / path.removeprefix("/")).read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def releases(box) -> Iterator[Releases]:
+    """GitHub, with one release that is a month old; the machine has the real curl, and no worker."""
+    if not all(map(shutil.which, ("jq", "curl"))):
+        pytest.skip("no jq or curl")
+    _write_program(box.bin / "curl", f'exec {shutil.which("curl")} "$@"')
+    box.stand_in("systemctl", '[[ "$1" != is-active ]]')
+    with Releases(box) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        server.publish("2.340.0", 31)
+        yield server
+        server.shutdown()
+
+
+def install(box: Box, releases: Releases) -> subprocess.CompletedProcess[str]:
+    """Install the newest runner, with updates, for a runner group."""
+    return box.run(runner_version=None, runner_sha256=None, api_url=releases.url, group_id="3")
+
+
+def installed(box: Box) -> str:
+    return os.readlink(box.path("opt/pullrank/runner")).removeprefix("runner-")
+
+
+def busy_or_idle(box: Box, *, busy: bool) -> None:
+    """The worker runs, with a copy of the installed runner."""
+    box.stand_in("systemctl", "")
+    box.stand_in("pgrep", str(busy).lower())
+    shutil.copytree(box.path("opt/pullrank/runner"), box.path("var/lib/pullrank-runner/job"))
+
+
+def test_without_a_pin_the_newest_runner_is_installed_and_a_timer_keeps_it_new(box, releases):
+    done = install(box, releases)
+    assert done.returncode == 0, done.stderr
+    assert installed(box) == "2.340.0"
+    assert "installdependencies" in box.calls
+    assert "systemctl enable --quiet --now pullrank-update.timer" in box.calls
+    assert box.text("etc/pullrank/machine.conf") == f"ROLE=both\nAPI_URL={releases.url}\nPINNED_VERSION=\n"
+    assert not box.path("opt/pullrank/runner/_diag").exists()
+    releases.publish("2.341.0", 4)
+    box.path("opt/pullrank/runner/.env").write_text(f"{COMPANY}=allow\n")
+    done = box.script("update.sh")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "update: runner 2.341.0 is installed; before, it was 2.340.0\n"
+    assert installed(box) == "2.341.0"
+    assert "installdependencies" not in box.calls, "the service may not install packages"
+    assert box.text("opt/pullrank/runner/.env") == f"{COMPANY}=allow\n", "a host's own settings are kept"
+    before = box.files()
+    assert box.script("update.sh").stdout == "update: runner 2.341.0 is the newest that has been out for 3 days\n"
+    assert box.files() == before
+
+
+def test_a_young_release_waits_and_the_one_before_it_does_not(box, releases):
+    releases.publish("2.341.0", 5)
+    releases.publish("2.342.0", 2.9)
+    install(box, releases)
+    assert installed(box) == "2.341.0"
+
+
+@pytest.mark.parametrize("kind", [{"draft": True}, {"prerelease": True}, {"tag_name": "v2.350.0-beta"}, {"assets": []}])
+def test_what_is_no_release_for_this_machine_is_left_out(box, releases, kind):
+    releases.publish("2.350.0", 9, **kind)
+    install(box, releases)
+    assert installed(box) == "2.340.0"
+
+
+def test_versions_are_compared_as_numbers_and_an_older_release_never_replaces_a_newer_one(box, releases):
+    releases.publish("2.1000.0", 8)
+    releases.publish("2.999.0", 7)
+    install(box, releases)
+    assert installed(box) == "2.1000.0"
+    releases.known = [release for release in releases.known if release["tag_name"] != "v2.1000.0"]
+    box.script("update.sh")
+    assert installed(box) == "2.1000.0"
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"digest": f"sha256:{'0' * 64}"}, "runner 2.341.0: the SHA-256 is not 000000"),
+        ({"digest": "md5:abc"}, "the release 2.341.0 has no SHA-256"),
+        ({"prints": "2.340.0"}, "runner 2.341.0 does not start on this machine"),
+        ({"published_at": "yesterday"}, "sent no list of releases"),
+    ],
+)
+def test_an_update_that_fails_changes_nothing_and_says_so_in_one_line(box, releases, fault, message):
+    install(box, releases)
+    before = box.files()
+    releases.publish("2.341.0", 4, **fault)
+    done = box.script("update.sh")
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stderr.endswith("; runner 2.340.0 stays in use\n") and done.stderr.count("\n") == 1
+    assert box.files() == before
+
+
+@pytest.mark.parametrize("lost", ["the file", "the list", "the network"])
+def test_without_a_network_nothing_changes(box, releases, lost):
+    install(box, releases)
+    releases.publish("2.341.0", 4)
+    before = box.files()
+    if lost == "the file":
+        (box.folder / _archive("2.341.0")).unlink()
+    elif lost == "the list":
+        releases.known = None
+    else:
+        releases.server_close()
+    done = box.script("update.sh")
+    assert done.returncode == 1
+    assert done.stderr.endswith("; runner 2.340.0 stays in use\n") and done.stderr.count("\n") == 1, done.stderr
+    assert box.files() == before
+
+
+def test_the_folder_of_an_update_that_was_killed_goes_with_the_next_one(box, releases):
+    install(box, releases)
+    box.path("opt/pullrank/.incoming.abc123/runner").mkdir(parents=True)
+    box.script("update.sh")
+    assert sorted(path.name for path in box.path("opt/pullrank").iterdir()) == [
+        "bin",
+        "runner",
+        "runner-2.340.0",
+        "venv",
+    ]
+
+
+def test_a_worker_that_waits_gets_the_new_version_at_once(box, releases):
+    install(box, releases)
+    busy_or_idle(box, busy=False)
+    box.script("update.sh")
+    assert "systemctl stop pullrank-worker.service" not in box.calls, "it has the newest version"
+    releases.publish("2.341.0", 4)
+    done = box.script("update.sh")
+    assert "systemctl stop pullrank-worker.service" in box.calls
+    assert "pgrep -x -u pullrank-runner Runner.Worker" in box.calls
+    assert "the worker was waiting" in done.stdout
+
+
+def test_a_busy_worker_is_never_ended_and_one_that_was_busy_is_when_it_waits(box, releases):
+    install(box, releases)
+    busy_or_idle(box, busy=True)
+    releases.publish("2.341.0", 4)
+    done = box.script("update.sh")
+    assert installed(box) == "2.341.0"
+    assert [call for call in box.calls if call.startswith("systemctl")] == [
+        "systemctl is-active --quiet pullrank-worker.service"
+    ]
+    assert "the worker is busy" in done.stdout
+    # It was busy with its preparation, and waits with the old version since.
+    box.stand_in("pgrep", "false")
+    box.script("update.sh")
+    assert "systemctl stop pullrank-worker.service" in box.calls
+
+
+def test_a_pinned_runner_is_not_updated_until_the_pin_is_gone(box, releases):
+    done = box.run(api_url=releases.url, runner_archive=str(box.folder / _archive("2.330.0")))
+    assert installed(box) == "2.330.0"
+    assert "pinned, so it is never updated" in done.stderr
+    assert "systemctl disable --quiet --now pullrank-update.timer" in box.calls
+    done = box.script("update.sh")
+    assert (done.returncode, installed(box)) == (0, "2.330.0")
+    assert "is pinned" in done.stdout
+    install(box, releases)
+    assert installed(box) == "2.340.0"
+    assert "systemctl enable --quiet --now pullrank-update.timer" in box.calls
+
+
+def test_the_installer_keeps_a_runner_that_it_cannot_update_but_needs_one(box, releases):
+    url = releases.url
+    releases.server_close()
+    first = box.run(runner_version=None, runner_sha256=None, api_url=url)
+    assert first.returncode == 2
+    assert "no runner was installed" in first.stderr
+    assert "no runner is installed" in first.stderr
+    box.run(runner_archive=str(box.folder / _archive("2.330.0")))
+    again = box.run(runner_version=None, runner_sha256=None, api_url=url)
+    assert again.returncode == 0
+    assert "tries again daily" in again.stderr
+    assert installed(box) == "2.330.0"
+
+
+def test_the_judges_job_uses_no_action_of_this_repository_which_only_newer_runners_know():
+    judge = (ROOT / ".github/workflows/evaluate.yml").read_text().partition("\n  judge:")[2].partition("\n  report:")[0]
+    assert "uses:" in judge
+    assert "$/" not in judge
+
+
+# A registrar on another machine.
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBcX6uMsX4mQ2uS0cYQd2eWq"
+JUDGE = {"role": "judge", "repository": None, "labels": None, "token_file": None}
+REGISTRAR = {
+    "role": "registrar", "repository_id": None, "runner_version": None, "runner_sha256": None,
+    "judge": "gpu-1.example:2222",
+}  # fmt: skip
+
+
+def as_judge(box: Box, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    (box.folder / "registrar.pub").write_text(f"{KEY} root@registrar\n")
+    return box.run(**JUDGE | {"registrar_key": str(box.folder / "registrar.pub")} | changes)
+
+
+def as_registrar(box: Box, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    (box.folder / "key").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n")
+    (box.folder / "host.pub").write_text(f"{KEY} root@gpu-1\n")
+    files = {"judge_key": str(box.folder / "key"), "judge_host_key": str(box.folder / "host.pub")}
+    return box.run(**REGISTRAR | files | changes)
+
+
+def test_a_machine_that_only_judges_holds_no_credential_and_admits_a_key_that_delivers(box):
+    done = as_judge(box)
+    assert done.returncode == 0, done.stderr
+    assert not box.path("etc/pullrank/credential").exists()
+    assert not box.path("etc/pullrank/registrar.conf").exists()
+    assert not box.path("etc/systemd/system/pullrank-registrar.service").exists()
+    assert not box.path("opt/pullrank/bin/loop.sh").exists()
+    assert box.text("opt/pullrank/bin/gate.conf") == CONF
+    users = [line.split(":")[0] for line in box.text("etc/passwd").splitlines()]
+    assert users == ["root", "pullrank-runner", "pullrank-receiver"]
+    access = "var/lib/pullrank-receiver/.ssh/authorized_keys"
+    assert box.text(access) == f'restrict,command="/opt/pullrank/bin/receive.sh" {KEY}\n'
+    assert box.mode(access) == "0644"
+    assert not [call for call in box.calls if "chown pullrank-receiver" in call], "it cannot change its own keys"
+    (user,) = [call for call in box.calls if call.startswith("useradd") and "receiver" in call]
+    assert "--shell /bin/sh --password *" in user
+    assert box.text("etc/tmpfiles.d/pullrank.conf").endswith(
+        "\nd /run/pullrank 0700 pullrank-receiver pullrank-receiver -\n"
+    )
+    assert "Requires=pullrank-egress.service" in box.text("etc/systemd/system/pullrank-worker.service.d/egress.conf")
+    assert "openssh-server" in next(call for call in box.calls if call.startswith("apt-get install"))
+    before = box.files()
+    (box.folder / "packages").write_text("openssh-server\n")
+    assert box.run(**JUDGE | {"role": None}).returncode == 0, "role and key are kept"
+    assert box.files() == before
+
+
+def test_a_machine_that_only_registers_serves_each_judge_that_it_was_told_of(box):
+    done = as_registrar(box)
+    assert done.returncode == 0, done.stderr
+    done = as_registrar(
+        box, role=None, judge="me@192.0.2.7", labels="b200", token_file=None, judge_key=None
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    judges = {path.name: path.read_text() for path in box.path("etc/pullrank/judges").iterdir()}
+    assert judges == {
+        "gpu-1.example-2222.conf": "JUDGE=pullrank-receiver@gpu-1.example:2222\n"
+        "LABELS=self-hosted,Linux,h100,pullrank\n",
+        "gpu-1.example-2222.known_hosts": f"judge {KEY}\n",
+        "192.0.2.7.conf": "JUDGE=me@192.0.2.7\nLABELS=self-hosted,Linux,b200\n",
+        "192.0.2.7.known_hosts": f"judge {KEY}\n",
+    }
+    assert box.mode("etc/pullrank/credential/judge.key") == "0400"
+    for path in ("opt/pullrank/runner", "opt/pullrank/venv", "etc/pullrank/egress.nft", "var/lib/pullrank-runner"):
+        assert not box.path(path).exists(), path
+    assert [path.name for path in box.path("opt/pullrank/bin").iterdir()] == ["loop.sh"]
+    assert [path.name for path in box.path("etc/systemd/system").iterdir()] == ["pullrank-registrar.service"]
+    assert box.calls[-1] == "systemctl restart pullrank-registrar.service"
+
+
+@pytest.mark.parametrize("installs", [as_judge, as_registrar])
+def test_each_half_can_be_taken_away_and_changes_its_role_only_then(box, installs):
+    before = box.files()
+    installs(box)
+    (box.path("run/pullrank")).mkdir(parents=True)
+    done = box.run(role="both")
+    assert done.returncode == 2
+    assert "--uninstall" in done.stderr
+    assert box.call("--uninstall").returncode == 0
+    box.path("run").rmdir()
+    assert box.files() == before
+
+
+@pytest.mark.parametrize(
+    ("installs", "changes", "message"),
+    [
+        (as_judge, {"role": "both"}, "--repository is missing"),
+        (as_judge, {"role": "referee"}, "both, judge or registrar"),
+        (as_judge, {"token_file": "KEY"}, "has no credential"),
+        (as_judge, {"registrar_key": None}, "--registrar-key is missing"),
+        (as_judge, {"registrar_key": "/etc/hostname"}, "one public SSH key"),
+        (as_judge, {"registrar_key": "TWO"}, "one public SSH key"),
+        (as_judge, {"judge": "gpu"}, "--role registrar"),
+        (as_registrar, {"judge": None}, "--judge is missing"),
+        (as_registrar, {"judge": "-oProxyCommand=x"}, "HOST"),
+        (as_registrar, {"judge": "gpu;reboot"}, "HOST"),
+        (as_registrar, {"labels": None}, "--labels is missing"),
+        (as_registrar, {"judge_host_key": None}, "--judge-host-key is missing"),
+        (as_registrar, {"judge_host_key": "KEY"}, "must have a public SSH key"),
+        (as_registrar, {"judge_key": None}, "--judge-key is missing"),
+        (as_registrar, {"judge_key": "TWO"}, "must be a private SSH key"),
+        (as_registrar, {"token_file": None}, "a credential is missing"),
+        (as_registrar, {"registrar_key": "KEY"}, "--role judge"),
+    ],
+)
+def test_a_wrong_call_for_one_half_changes_nothing(box, installs, changes, message):
+    files = {"KEY": "-----BEGIN OPENSSH PRIVATE KEY-----\n", "TWO": f"{KEY} a\n{KEY} b\n"}
+    for name, text in files.items():
+        (box.folder / name).write_text(text)
+    before = box.files()
+    done = installs(
+        box, **{key: str(box.folder / value) if value in files else value for key, value in changes.items()}
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert box.files() == before
+    assert box.calls == []
+
+
+def test_one_machine_with_an_admins_credential_is_warned_about(box):
+    warning = "root on this machine can read the credential, which makes its holder an admin of kernels/cup"
+    assert warning in box.run().stderr
+    assert warning not in box.run(group_id="3").stderr
+
+
+# What a judge receives.
+
+SSH = all(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in ("ssh", "sshd", "ssh-keygen"))
+JIT = base64.b64encode(b'{".runner": "e30="}' * 300).decode()
+
+
+class Judge:
+    """The judge's end: the folder for registrations, and a worker that `busy` stands for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = folder / "run"
+        self.bin = folder / "bin"
+        self.busy = folder / "busy"
+        for path in (self.run, self.bin):
+            path.mkdir(parents=True)
+        _write_program(self.bin / "systemctl", f"[[ -e {self.busy} ]]")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.bin}:{os.environ['PATH']}", "RUNTIME_DIRECTORY": str(self.run),
+            "LONGEST_WAIT": "1", "LONGEST_DELIVERY": "2",
+        }  # fmt: skip
+
+    def receive(self, words: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """What sshd does for the registrar."""
+        return subprocess.run(
+            [BASH, RUNNER / "receive.sh"], env=self.environment | {"SSH_ORIGINAL_COMMAND": words}, input=content,
+            capture_output=True, timeout=30, check=False,
+        )  # fmt: skip
+
+    @property
+    def delivered(self) -> str:
+        return (self.run / "jitconfig").read_text()
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.run.iterdir())
+
+
+@pytest.fixture
+def judge(tmp_path) -> Judge:
+    return Judge(tmp_path / "judge")
+
+
+def test_a_registration_is_left_for_the_worker(judge):
+    done = judge.receive(f"deliver {len(JIT)}", JIT.encode())
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert judge.delivered == JIT
+    assert judge.files() == ["jitconfig"]
+    assert stat.S_IMODE((judge.run / "jitconfig").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("words", "content", "message"),
+    [
+        ("deliver 5", b"aGk=\n", b"not base64"),
+        ("deliver 9", b"aGk=\naGk=", b"not base64"),
+        ("deliver 4", b"a\0k=", b"not base64"),
+        ("deliver 4", b"a;k=", b"not base64"),
+        ("deliver 4", b"-x  ", b"not base64"),
+        ("deliver 4", "ä==".encode(), b"not base64"),
+        ("deliver 4", b"aGk", b"does not have 4 bytes"),
+        ("deliver 4", b"aGk=a", b"does not have 4 bytes"),
+        ("deliver 4", b"", b"does not have 4 bytes"),
+        ("deliver 65537", b"a" * 65537, b"at most 65536 bytes"),
+        ("deliver 999999", b"a" * 999999, b"at most 65536 bytes"),
+        ("deliver 9999999", b"", b"say wait, or deliver BYTES"),
+        ("deliver 0", b"", b"say wait, or deliver BYTES"),
+        ("deliver 4; id", b"aGk=", b"say wait, or deliver BYTES"),
+        ("deliver $(id)", b"aGk=", b"say wait, or deliver BYTES"),
+        ("deliver 4\nwait", b"aGk=", b"say wait, or deliver BYTES"),
+        ("", b"aGk=", b"say wait, or deliver BYTES"),
+        ("cat /etc/passwd", b"", b"say wait, or deliver BYTES"),
+        ("/usr/lib/openssh/sftp-server", b"", b"say wait, or deliver BYTES"),
+    ],
+)
+def test_nothing_but_a_whole_registration_is_received(judge, words, content, message):
+    done = judge.receive(words, content)
+    assert done.returncode not in (0, 75)
+    assert message in done.stderr
+    assert judge.files() == []
+
+
+@pytest.mark.parametrize("by", ["its registration", "its worker"])
+def test_while_a_job_is_there_no_other_registration_takes_its_place(judge, by):
+    if by == "its worker":
+        judge.busy.touch()
+    else:
+        (judge.run / "jitconfig").write_text("first")
+    before = judge.files()
+    assert judge.receive(f"deliver {len(JIT)}", JIT.encode()).returncode == 75
+    assert judge.receive("wait").returncode == 75
+    assert judge.files() == before
+
+
+def test_waiting_ends_with_the_job(judge):
+    assert judge.receive("wait").returncode == 0
+    (judge.run / "jitconfig").write_text("first")
+    with subprocess.Popen(
+        [BASH, RUNNER / "receive.sh"],
+        env=judge.environment | {"SSH_ORIGINAL_COMMAND": "wait", "LONGEST_WAIT": "60"},
+    ) as waits:
+        (judge.run / "jitconfig").unlink()
+        assert waits.wait(timeout=30) == 0
+
+
+def test_of_deliveries_at_the_same_moment_one_succeeds(judge):
+    done = []
+    contents = [base64.b64encode(bytes([i]) * 3000) for i in range(6)]
+    threads = [
+        threading.Thread(target=lambda one=one: done.append(judge.receive(f"deliver {len(one)}", one).returncode))
+        for one in contents
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [0, 75, 75, 75, 75, 75]
+    assert judge.delivered.encode() in contents
+    assert judge.files() == ["jitconfig"]
+
+
+def test_a_registrar_that_says_nothing_is_not_awaited_forever(judge):
+    with subprocess.Popen(
+        [BASH, RUNNER / "receive.sh"], env=judge.environment | {"SSH_ORIGINAL_COMMAND": "deliver 4"},
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as reads:  # fmt: skip
+        assert reads.stderr and b"did not arrive in time" in reads.stderr.read()
+        assert reads.wait(timeout=30) == 1
+    assert judge.files() == []
+
+
+# A registrar with judges elsewhere.
+
+
+@pytest.fixture
+def judges(tmp_path, registrar) -> dict[str, Judge]:
+    """Two judges; `ssh` starts receive.sh as their sshd would, and writes down how it was called."""
+    judges = {name: Judge(tmp_path / name) for name in ("gpu1", "gpu2")}
+    cases = "".join(
+        f"*@{name}) export {' '.join(f'{key}={value}' for key, value in judge.environment.items())} ;;\n"
+        for name, judge in judges.items()
+    )
+    _write_program(
+        tmp_path / "bin" / "ssh",
+        f"""
+        echo "$*" >> {tmp_path}/ssh.log
+        export SSH_ORIGINAL_COMMAND="${{@: -1}}"
+        case "${{@: -2:1}}" in {cases} esac
+            exec {BASH} {RUNNER}/receive.sh""",
+    )
+    folder = tmp_path / "judges"
+    folder.mkdir()
+    for name in judges:
+        (folder / f"{name}.conf").write_text(f"JUDGE=pullrank-receiver@{name}\nLABELS=self-hosted,{name}\n")
+    registrar |= {"JUDGES": str(folder), "FIRST_PAUSE": "1", "MAX_PAUSE": "1"}
+    del registrar["LABELS"]
+    return judges
+
+
+@needs_jq
+def test_each_judge_gets_a_runner_of_its_own_labels(tmp_path, github, registrar, judges):
+    done = register(registrar)
+    assert done.returncode == 0, done.stderr
+    assert [judge.delivered for judge in judges.values()] == ["aml0", "aml0"]
+    assert [body["labels"] for _, _, body in github.seen] == [["self-hosted", "gpu1"], ["self-hosted", "gpu2"]]
+    assert re.fullmatch(r"pullrank-gpu1-\d{14}-\d+", str(github.seen[0][2]["name"]))
+    assert not list((tmp_path / "run").iterdir()), "nothing is left on the registrar's machine"
+    assert "aml0" not in (tmp_path / "ssh.log").read_text()
+    for call in (tmp_path / "ssh.log").read_text().splitlines():
+        assert "-o BatchMode=yes -o StrictHostKeyChecking=yes" in call
+        assert f"-o UserKnownHostsFile={tmp_path}/judges/gpu" in call
+
+
+@needs_jq
+def test_the_loop_registers_only_for_a_judge_that_is_free_and_no_judge_holds_up_another(
+    tmp_path, github, registrar, judges
+):
+    judges["gpu1"].busy.touch()
+    with subprocess.Popen([BASH, RUNNER / "loop.sh"], env=registrar, stderr=subprocess.PIPE, text=True) as loop:
+        try:
+            gpu2 = judges["gpu2"].run / "jitconfig"
+            for _ in range(2):
+                wait_for(gpu2.exists)
+                gpu2.unlink()  # the job's end
+            wait_for(gpu2.exists)
+            assert {body["labels"][1] for _, _, body in github.seen} == {"gpu2"}
+            judges["gpu1"].busy.unlink()
+            assert loop.stderr
+            assert any("loop: pullrank-receiver@gpu1: registered pullrank-gpu1-" in line for line in loop.stderr)
+            assert judges["gpu1"].delivered == "aml0"
+        finally:
+            loop.terminate()
+
+
+def wait_for(ready: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def connection(tmp_path, registrar, judge) -> Iterator[dict[str, str]]:
+    """A real sshd of the present user, with the line that install.sh wrote, and the registrar's environment."""
+    box = Box(tmp_path / "box")
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    for name in ("host", "registrar", "other"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", keys / name]
+        subprocess.run(command, check=True, timeout=60)
+    box.run(**JUDGE | {"registrar_key": str(keys / "registrar.pub")})
+    access = box.text("var/lib/pullrank-receiver/.ssh/authorized_keys")
+    (keys / "authorized_keys").write_text(access.replace("/opt/pullrank/bin", str(RUNNER)))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    given = " ".join(f'"{key}={value}"' for key, value in judge.environment.items())
+    (keys / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/authorized_keys\n"
+        f"StrictModes no\nPidFile none\nPasswordAuthentication no\nUsePAM no\nSetEnv {given}\n"
+        "Subsystem sftp internal-sftp\n"
+    )
+    sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert sshd
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    folder = tmp_path / "judges"
+    folder.mkdir()
+    (folder / "judge.conf").write_text(f"JUDGE={user}@127.0.0.1:{port}\nLABELS=h100\n")
+    (folder / "judge.known_hosts").write_text(f"judge {' '.join((keys / 'host.pub').read_text().split()[:2])}\n")
+    shutil.copy(keys / "registrar", tmp_path / "credential" / "judge.key")
+    with subprocess.Popen(
+        [sshd, "-D", "-e", "-f", keys / "sshd_config"], stderr=subprocess.PIPE, text=True
+    ) as server:  # fmt: skip
+        try:
+            assert server.stderr
+            first = server.stderr.readline()
+            if "listening" not in first:
+                pytest.skip(f"sshd does not start here: {first}")
+            yield registrar | {"JUDGES": str(folder)}
+        finally:
+            server.terminate()
+            server.communicate(timeout=20)
+
+
+needs_sshd = pytest.mark.skipif(not SSH, reason="no sshd")
+
+
+@needs_jq
+@needs_sshd
+def test_a_registration_travels_by_ssh(connection, judge):
+    done = register(connection)
+    assert done.returncode == 0, done.stderr
+    assert judge.delivered == "aml0"
+    again = register(connection)
+    assert again.returncode != 0, "a job is there"
+    assert judge.delivered == "aml0"
+
+
+@needs_jq
+@needs_sshd
+def test_another_host_key_gets_no_registration(tmp_path, connection, judge):
+    other = (tmp_path / "keys/other.pub").read_text().split()
+    (tmp_path / "judges/judge.known_hosts").write_text(f"judge {other[0]} {other[1]}\n")
+    done = register(connection)
+    assert done.returncode != 0
+    assert "Host key verification failed" in done.stderr
+    assert judge.files() == []
+
+
+@needs_jq
+@needs_sshd
+def test_another_key_delivers_nothing(tmp_path, connection, judge):
+    shutil.copy(tmp_path / "keys/other", tmp_path / "credential" / "judge.key")
+    done = register(connection)
+    assert done.returncode != 0
+    assert "Permission denied" in done.stderr
+    assert judge.files() == []
+
+
+def ssh(tmp_path: Path, *arguments: str, before: tuple[str, ...] = ()) -> list[str]:
+    """A registrar's own call of ssh, with its key."""
+    where = re.findall(r"JUDGE=(.*)", (tmp_path / "judges/judge.conf").read_text())[0]
+    return [
+        "ssh", "-F", "/dev/null", "-i", f"{tmp_path}/credential/judge.key", "-o", "BatchMode=yes",
+        "-o", f"UserKnownHostsFile={tmp_path}/judges/judge.known_hosts", "-o", "HostKeyAlias=judge",
+        *before, f"ssh://{where}", *arguments,
+    ]  # fmt: skip
+
+
+@needs_sshd
+@pytest.mark.parametrize(
+    ("before", "words", "says"),
+    [
+        ((), ("cat", "/etc/passwd"), "say wait, or deliver BYTES"),
+        ((), (), "say wait, or deliver BYTES"),
+        (("-s",), ("sftp",), ""),
+        (("-tt",), ("wait",), "PTY allocation request failed"),
+        (("-W", "127.0.0.1:22"), (), "open failed: administratively prohibited"),
+        (("-R", "0:127.0.0.1:22", "-o", "ExitOnForwardFailure=yes"), ("wait",), "forwarding failed"),
+    ],
+)
+def test_the_registrars_key_opens_nothing_else(tmp_path, connection, judge, before, words, says):
+    del connection
+    done = subprocess.run(
+        ssh(tmp_path, *words, before=before), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert says in done.stderr
+    assert done.returncode != 0 or before == ("-tt",)
+    assert done.stdout in ("", "receive: say wait, or deliver BYTES\n")
+    assert judge.files() == []
+
+
+@needs_sshd
+def test_a_registrar_that_hangs_up_leaves_nothing(tmp_path, connection, judge):
+    del connection
+    with subprocess.Popen(ssh(tmp_path, "deliver 8"), stdin=subprocess.PIPE) as caller:
+        assert caller.stdin
+        caller.stdin.write(b"aGk=")
+        caller.stdin.flush()
+        wait_for(lambda: judge.files() != [])
+        caller.kill()
+    wait_for(lambda: judge.files() == [])
+
+
 # The units.
 
 
@@ -724,7 +1520,7 @@ def test_worker_and_registrar_are_two_users_and_only_root_stands_between():
     assert "User=pullrank-registrar" in registrar
     assert "RuntimeDirectoryMode=0700" in registrar
     assert "LoadCredential=jitconfig:/run/pullrank/jitconfig" in worker
-    assert "InaccessiblePaths=/etc/pullrank/credential" in worker
+    assert "InaccessiblePaths=-/etc/pullrank/credential" in worker
 
 
 def test_the_worker_can_build_its_walls():
@@ -740,14 +1536,14 @@ def test_the_worker_can_build_its_walls():
 
 def test_every_program_that_a_unit_starts_is_installed(box):
     box.run()
-    for name in ("pullrank-worker.service", "pullrank-registrar.service"):
+    for name in ("pullrank-worker.service", "pullrank-registrar.service", "pullrank-update.service"):
         for program in re.findall(r"^Exec\w+=\+?(\S+)", unit(name), re.MULTILINE):
             assert os.access(box.path(program.lstrip("/")), os.X_OK), program
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd")
 def test_systemd_reads_the_units(tmp_path):
-    for path in [*RUNNER.glob("*.service"), *RUNNER.glob("*.path")]:
+    for path in [*RUNNER.glob("*.service"), *RUNNER.glob("*.path"), *RUNNER.glob("*.timer")]:
         # Its programs are not on this machine; any program will do.
         text = re.sub(r"^(Exec\w+=\+?)\S+", r"\1/bin/true", path.read_text(), flags=re.MULTILINE)
         (tmp_path / path.name).write_text(text)
@@ -808,15 +1604,23 @@ def findings(box: Box) -> dict[str, str]:
     return {finding.name: finding.state for finding in examine_runner(box.root)}
 
 
-def test_the_doctor_finds_an_installed_machine_well(box):
-    box.run()
+def test_the_doctor_finds_an_installed_machine_well(box, releases):
+    install(box, releases)
     found = examine_runner(box.root)
-    assert {finding.name for finding in found} == {"users", "credential", "gate", "runner", "network", "cgroups"}
+    assert {finding.name for finding in found} == {
+        "users",
+        "credential",
+        "gate",
+        "runner",
+        "updates",
+        "network",
+        "cgroups",
+    }
     assert [finding for finding in found if finding.state is not Availability.OK] == []
 
 
-def test_the_doctor_sees_that_nobody_would_make_cudas_nodes(box):
-    box.run()
+def test_the_doctor_sees_that_nobody_would_make_cudas_nodes(box, releases):
+    install(box, releases)
     (box.root / "proc/driver/nvidia").mkdir(parents=True)
     found = [finding for finding in examine_runner(box.root) if finding.state is not Availability.OK]
     assert [(finding.name, finding.remedy) for finding in found] == [("CUDA's nodes", "apt install nvidia-modprobe")]
@@ -842,13 +1646,110 @@ def test_the_doctor_finds_a_bare_machine_wanting_and_says_what_to_do(box):
         ("sed -i /ACTIONS_RUNNER_HOOK_JOB_STARTED/d opt/pullrank/bin/job.sh", "gate"),
         ("rm opt/pullrank/bin/gate.sh", "gate"),
         ("ln -sfn runner-2.100.0 opt/pullrank/runner", "runner"),
+        ("rm etc/systemd/system/pullrank-update.timer", "updates"),
         ("rm opt/pullrank/runner/run.sh", "runner"),
         ("rm etc/systemd/system/pullrank-worker.service.d/egress.conf", "network"),
         ("sed -i /pullrank-registrar/d etc/passwd", "users"),
         ("rm sys/fs/cgroup/cgroup.controllers", "cgroups"),
     ],
 )
-def test_the_doctor_sees_what_was_broken(box, harm, name):
-    box.run()
+def test_the_doctor_sees_what_was_broken(box, releases, harm, name):
+    install(box, releases)
     subprocess.run(harm.split(), cwd=box.root, check=True)
     assert [found for found, state in findings(box).items() if state != "ok"] == [name]
+
+
+@pytest.mark.parametrize(
+    ("days", "state", "says"),
+    [
+        ([19.9], "ok", "to be replaced by"),
+        ([20.1], "limited", "gets no jobs after"),
+        ([29.9, 3], "limited", "gets no jobs after"),
+        ([30.1, 3], "missing", "GitHub has given it no jobs since"),
+    ],
+)
+def test_the_doctor_counts_thirty_days_from_the_first_newer_release(box, releases, days, state, says):
+    install(box, releases)
+    for minor, age in enumerate(days, 341):
+        releases.publish(f"2.{minor}.0", age)
+    releases.publish("2.339.0", 60)
+    releases.publish("2.900.0", 60, prerelease=True)
+    (runner,) = [finding for finding in examine_runner(box.root) if finding.name == "runner"]
+    assert runner.state == state
+    end = datetime.now(UTC) + timedelta(days=30 - days[0])
+    assert f"2.340.0{':' if state == 'missing' else ''}" in runner.detail
+    assert runner.detail.endswith(f"{says} {end:%Y-%m-%d}")
+    assert ("pullrank-update" in runner.remedy) is (state != "ok")
+
+
+def test_the_doctor_says_that_a_pin_ends_updates(box, releases):
+    box.run(api_url=releases.url, runner_archive=str(box.folder / _archive("2.330.0")))
+    releases.publish("2.331.0", 40)
+    found = {finding.name: finding for finding in examine_runner(box.root)}
+    assert found["updates"].detail == "off: the runner is pinned to 2.330.0"
+    assert found["runner"].state is Availability.MISSING
+    assert all("without --runner-version" in found[name].remedy for name in ("runner", "updates"))
+
+
+@pytest.mark.parametrize("answer", ["none", "null", "[1]", "other"])
+def test_without_the_list_of_releases_the_doctor_says_that_the_day_is_unknown(box, releases, answer):
+    install(box, releases)
+    if answer == "none":
+        releases.server_close()
+    else:
+        releases.known = {
+            "null": None,
+            "[1]": [1],
+            "other": [{"tag_name": "v2.341.0", "draft": 0, "prerelease": 0, "published_at": "?"}],
+        }[answer]
+    (runner,) = [finding for finding in examine_runner(box.root) if finding.name == "runner"]
+    assert runner.state is Availability.LIMITED
+    assert "is unknown" in runner.detail
+
+
+def test_the_doctor_says_that_root_of_one_machine_administers_the_repository(box, releases):
+    box.run(runner_version=None, runner_sha256=None, api_url=releases.url)
+    (found,) = [finding for finding in examine_runner(box.root) if finding.state is not Availability.OK]
+    assert (found.name, found.state) == ("credential", Availability.LIMITED)
+    assert found.detail == "root on this machine is an admin of kernels/cup"
+    assert "--role" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("harm", "name"),
+    [
+        ("true", None),
+        ("mkdir -p etc/pullrank/credential/token", "credential"),
+        ("chmod 0666 var/lib/pullrank-receiver/.ssh/authorized_keys", "registrar's key"),
+        ("chmod 0777 var/lib/pullrank-receiver", "registrar's key"),
+        ("sed -i s/restrict,// var/lib/pullrank-receiver/.ssh/authorized_keys", "registrar's key"),
+        ("sed -i s/receive/recite/ var/lib/pullrank-receiver/.ssh/authorized_keys", "registrar's key"),
+        ("sed -i $aextra var/lib/pullrank-receiver/.ssh/authorized_keys", "registrar's key"),
+        ("rm opt/pullrank/bin/receive.sh", "registrar's key"),
+        ("rm opt/pullrank/bin/gate.sh", "gate"),
+        ("sed -i /pullrank-receiver/d etc/passwd", "users"),
+    ],
+)
+def test_the_doctor_knows_a_machine_that_only_judges(box, releases, harm, name):
+    as_judge(box, runner_version=None, runner_sha256=None, api_url=releases.url)
+    subprocess.run(harm.split(), cwd=box.root, check=True)
+    assert [found for found, state in findings(box).items() if state != "ok"] == [name] * bool(name)
+
+
+@pytest.mark.parametrize(
+    ("harm", "name"),
+    [
+        ("true", None),
+        ("rm etc/pullrank/credential/token", "credential"),
+        ("rm etc/pullrank/credential/judge.key", "judges"),
+        ("rm etc/pullrank/judges/gpu-1.example-2222.known_hosts", "judges"),
+        ("rm -r etc/pullrank/judges", "judges"),
+        ("sed -i /pullrank-registrar/d etc/passwd", "users"),
+    ],
+)
+def test_the_doctor_knows_a_machine_that_only_registers(box, harm, name):
+    as_registrar(box)
+    subprocess.run(harm.split(), cwd=box.root, check=True)
+    found = findings(box)
+    assert set(found) == {"users", "credential", "judges"}
+    assert [found for found, state in found.items() if state != "ok"] == [name] * bool(name)

@@ -6,34 +6,53 @@
 #   /var/lib/pullrank-runner/   the worker's home, emptied before and after each job
 #   systemd                pullrank-registrar.service ─▶ pullrank-worker.path ─▶ pullrank-worker.service
 #
-# It can run again at any time: it changes only what differs, keeps an existing credential and torch, and switches to
-# another runner version if asked.  See README.md in this folder.
+# Or as half of that: `--role judge` has no credential, and `--role registrar`, on another machine, runs no jobs.
+#
+# It can run again at any time: it changes only what differs, and keeps an existing credential and torch.  See README.md in this folder.
 set -euo pipefail
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-MIN_RUNNER=2.329.0
 PACKAGES=(bubblewrap ca-certificates curl g++ jq nftables ninja-build openssl procps python3-venv tar util-linux)
-UNITS=(pullrank-registrar.service pullrank-worker.path pullrank-worker.service)
+JUDGE_UNITS=(pullrank-worker.path pullrank-worker.service pullrank-update.timer pullrank-update.service)
+REGISTRAR_UNITS=(pullrank-registrar.service)
 WORKER=pullrank-runner
 REGISTRAR=pullrank-registrar
+RECEIVER=pullrank-receiver # on a judge: the registrar logs in as this user
+AUTHORIZED_KEYS=var/lib/pullrank-receiver/.ssh/authorized_keys
 
 usage() {
     cat << 'END'
 usage: install.sh --repository OWNER/NAME --repository-id NUMBER --labels LABEL[,LABEL]
-                  --runner-version X.Y.Z --runner-sha256 HEX  CREDENTIAL  [OPTIONS]
+                  CREDENTIAL  [OPTIONS]
+       install.sh --role judge --repository-id NUMBER --registrar-key FILE  [OPTIONS]
+       install.sh --role registrar --repository OWNER/NAME --labels LABEL[,LABEL]
+                  --judge [USER@]HOST[:PORT] --judge-key FILE --judge-host-key FILE  CREDENTIAL  [OPTIONS]
        install.sh --uninstall
 
 CREDENTIAL registers runners; optional on later runs:
-  --token-file FILE          a fine-grained token: Administration, read and write, for this repository only
-                             (with --group-id: Self-hosted runners, read and write, of the organisation)
-  --app-id N --installation-id N --key-file FILE      a GitHub App with the same permission
+  --app-id N --installation-id N --key-file FILE      a GitHub App: Self-hosted runners, read and write, of the
+                             organisation (without --group-id: Administration, read and write, of this repository)
+  --token-file FILE          a fine-grained token with the same permission
+
+ROLES:
+  --role both                one machine judges, and registers its runners. The default
+  --role judge               this machine judges, and has no credential
+  --registrar-key FILE       the registrar's public SSH key; it can deliver one-job registrations, and nothing else
+  --role registrar           this machine registers runners for other machines; run it again for each judge
+  --judge [USER@]HOST[:PORT] a judge. USER is pullrank-receiver
+  --judge-key FILE           the private SSH key, without a passphrase; optional on later runs
+  --judge-host-key FILE      the judge's public host key, such as its /etc/ssh/ssh_host_ed25519_key.pub
 
 OPTIONS
   --group-id N               the organisation's runner group. Default: the repository's own runners
   --branch NAME              the default branch. Default: main
-  --runner-archive FILE      the runner's .tar.gz, instead of a download
+  --runner-version X.Y.Z --runner-sha256 HEX
+                             pin this version of GitHub's runner: it is never updated. Default: the newest release that
+                             has been out for three days, updated daily
+  --runner-archive FILE      the pinned version's .tar.gz, instead of a download
   --python PATH              Python 3.11 or later, preferably with torch. Default: python3
   --torch SPEC               package to install if torch is missing. Default: torch
+  --torch-requirements FILE  the same with all that it needs, pinned by hashes: a requirements file
   --allow ADDRESS            also let jobs reach this address, such as a proxy (repeatable)
   --api-url URL              Default: https://api.github.com
   --dry-run                  show what would be done, and change nothing
@@ -53,20 +72,37 @@ main() {
     step 'packages' install_packages
     step 'users' make_users
     step 'programs' install_programs
-    step "runner $runner_version" install_runner
-    step 'python' install_python
-    step 'kernel settings' allow_walls
-    step 'network' limit_network
-    step 'credential and settings' install_settings
+    if judges; then
+        step "runner ${runner_version:-(the newest)}" install_runner
+        step 'python' install_python
+        step 'kernel settings' allow_walls
+        step 'network' limit_network
+    fi
+    if registers; then
+        step 'credential and settings' install_settings
+    else
+        step "the registrar's access" admit_registrar
+    fi
+    [[ $role != registrar ]] || step 'judge' install_judge
     step 'services' start_services
     printf '\nDone. Watch the log: journalctl --follow --unit pullrank-registrar --unit pullrank-worker\n'
-    printf 'Check the setup: %s/bin/python -m scripts.cli doctor --runner    (as root, in a clone of the repository)\n' /opt/pullrank/venv
+    ! judges ||
+        printf 'Check the setup: %s/bin/python -m scripts.cli doctor --runner    (as root, in a clone of the repository)\n' /opt/pullrank/venv
+    if [[ $role == both && -z $group_id ]]; then
+        warn "root on this machine can read the credential, which makes its holder an admin of $repository.
+        Better: an organisation's runner group (--group-id), or the registrar on another machine (--role)"
+    fi
 }
+
+judges() { [[ $role != registrar ]]; }
+
+registers() { [[ $role != judge ]]; }
 
 # ------------------------------------------------------------------ options
 
 parse() {
     repository='' repository_id='' labels='' runner_version='' runner_sha256='' runner_archive=''
+    role='' registrar_key='' judge='' judge_key='' judge_host_key='' torch_requirements=''
     token_file='' app_id='' installation_id='' key_file='' group_id='' branch=main python=python3 torch=torch
     api_url=https://api.github.com allow=() dry_run=0 uninstall=0 root=''
     while (($#)); do
@@ -79,7 +115,8 @@ parse() {
                 ;;
             --repository | --repository-id | --labels | --runner-version | --runner-sha256 | --runner-archive | \
                 --token-file | --app-id | --installation-id | --key-file | --group-id | --branch | --python | \
-                --torch | --allow | --api-url | --root)
+                --torch | --torch-requirements | --allow | --api-url | --root | --role | --registrar-key | --judge | \
+                --judge-key | --judge-host-key)
                 (($# > 1)) || fail "$1 needs a value"
                 local name=${1#--}
                 if [[ $name == allow ]]; then allow+=("$2"); else printf -v "${name//-/_}" '%s' "$2"; fi
@@ -105,12 +142,25 @@ check_place() {
 }
 
 check_options() {
-    want repository '[A-Za-z0-9-]+/[A-Za-z0-9._-]+' 'OWNER/NAME'
-    want repository_id '[1-9][0-9]*' 'the numeric id of the repository on GitHub'
-    want labels '[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*' 'names separated by commas'
-    want branch '[A-Za-z0-9._/-]+' 'the name of a branch'
-    want runner_version '[0-9]+\.[0-9]+\.[0-9]+' 'a version such as 2.330.0'
-    want runner_sha256 '[0-9a-f]{64}' '64 hex digits, from the release page'
+    local before
+    before=$(conf_value ROLE machine)
+    : "${role:=${before:-both}}"
+    want role '(both|judge|registrar)' 'both, judge or registrar'
+    [[ ${before:-$role} == "$role" ]] || fail "this machine has the role $before; first: install.sh --uninstall"
+    if judges; then
+        want repository_id '[1-9][0-9]*' 'the numeric id of the repository on GitHub'
+        want branch '[A-Za-z0-9._/-]+' 'the name of a branch'
+    fi
+    if registers; then
+        want repository '[A-Za-z0-9-]+/[A-Za-z0-9._-]+' 'OWNER/NAME'
+    fi
+    if [[ $role == both || $role$judge == registrar?* ]]; then
+        want labels '[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*' 'names separated by commas'
+    fi
+    if [[ -n $runner_version$runner_sha256$runner_archive ]]; then
+        want runner_version '[0-9]+\.[0-9]+\.[0-9]+' 'a version such as 2.345.6'
+        want runner_sha256 '[0-9a-f]{64}' '64 hex digits, from the release page'
+    fi
     want api_url '(https://|http://127\.0\.0\.1)[A-Za-z0-9./:_-]*' 'a https:// URL'
     [[ -z $group_id ]] || want group_id '[1-9][0-9]*' 'a number'
     [[ -z $app_id ]] || want app_id '[A-Za-z0-9.]+' "the App's id"
@@ -119,17 +169,52 @@ check_options() {
     for address in "${allow[@]}"; do
         [[ $address =~ ^[0-9a-fA-F.:]+(/[0-9]+)?$ ]] || fail "--allow $address: must be an IP address or a network"
     done
-    [[ $(printf '%s\n' "$MIN_RUNNER" "$runner_version" | sort --version-sort | head -n 1) == "$MIN_RUNNER" ]] ||
-        fail "--runner-version $runner_version: must be $MIN_RUNNER or later; GitHub refuses older ones"
     local file
-    for file in "$token_file" "$key_file" "$runner_archive"; do
+    for file in "$token_file" "$key_file" "$runner_archive" "$torch_requirements" "$registrar_key" "$judge_key" \
+        "$judge_host_key"; do
         [[ -z $file || -r $file ]] || fail "$file cannot be read"
     done
-    check_credential
+    check_role
+    if registers; then
+        check_credential
+    else
+        [[ -z $token_file$app_id$installation_id$key_file ]] || fail 'a machine that only judges has no credential'
+    fi
 }
+
+check_role() {
+    case $role in
+        judge)
+            PACKAGES+=(openssh-server)
+            [[ -n $registrar_key || -e $root/$AUTHORIZED_KEYS ]] || fail '--registrar-key is missing'
+            [[ -z $registrar_key || $(public_keys "$registrar_key" | wc -l) == 1 ]] ||
+                fail "$registrar_key: must have one public SSH key"
+            ;;
+        registrar)
+            PACKAGES=(ca-certificates curl jq openssh-client openssl)
+            [[ -n $judge || -n $(compgen -G "$root/etc/pullrank/judges/*.conf") ]] || fail '--judge is missing'
+            if [[ -n $judge ]]; then
+                want judge '([a-z_][a-z0-9_-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*(:[1-9][0-9]*)?' '[USER@]HOST[:PORT]'
+                [[ -n $judge_host_key ]] || fail '--judge-host-key is missing'
+                [[ -n $(public_keys "$judge_host_key") ]] || fail "$judge_host_key: must have a public SSH key"
+            fi
+            [[ -n $judge_key || -e $root/etc/pullrank/credential/judge.key ]] || fail '--judge-key is missing'
+            [[ -z $judge_key ]] || grep --quiet 'PRIVATE KEY-----$' "$judge_key" ||
+                fail "$judge_key: must be a private SSH key"
+            ;;
+    esac
+    [[ $role == judge || -z $registrar_key ]] || fail '--registrar-key belongs to --role judge'
+    [[ $role == registrar || -z $judge$judge_key$judge_host_key ]] ||
+        fail '--judge, --judge-key and --judge-host-key belong to --role registrar'
+}
+
+# public_keys FILE: each key as `TYPE BASE64`.
+public_keys() { sed -nE 's/^((ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]+=*)( .*)?$/\1/p' "$1"; }
 
 check_credential() {
     local there=$root/etc/pullrank/credential
+    # A kept credential keeps its runner group.
+    [[ -n $group_id$token_file$app_id$installation_id$key_file ]] || group_id=$(conf_value GROUP_ID registrar)
     if [[ -n $token_file && -n $app_id$installation_id$key_file ]]; then
         fail 'give either a token or an App, not both'
     elif [[ -n $app_id$installation_id$key_file ]]; then
@@ -137,13 +222,14 @@ check_credential() {
         [[ -n $key_file || -e $there/app.key ]] || fail '--key-file is missing'
     elif [[ -z $token_file && -e $there/app.key ]]; then
         # The settings of an earlier run have them.
-        app_id=$(conf_value APP_ID) installation_id=$(conf_value INSTALLATION_ID)
+        app_id=$(conf_value APP_ID registrar) installation_id=$(conf_value INSTALLATION_ID registrar)
     elif [[ -z $token_file && ! -e $there/token ]]; then
         fail 'a credential is missing: --token-file, or --app-id, --installation-id and --key-file'
     fi
 }
 
-conf_value() { sed -n "s/^$1=//p" "$root/etc/pullrank/registrar.conf"; }
+# conf_value KEY FILE
+conf_value() { sed -n "s/^$1=//p" "$root/etc/pullrank/$2.conf" 2> /dev/null || true; }
 
 want() {
     local option=--${1//_/-}
@@ -167,65 +253,60 @@ install_packages() {
 }
 
 make_users() {
-    make_user "$WORKER" /var/lib/pullrank-runner
-    make_user "$REGISTRAR" /nonexistent
-    folder 0700 "$WORKER" /var/lib/pullrank-runner
+    if judges; then
+        make_user "$WORKER" /var/lib/pullrank-runner
+        folder 0700 "$WORKER" /var/lib/pullrank-runner
+    fi
+    if registers; then
+        make_user "$REGISTRAR" /nonexistent
+    else
+        # sshd starts the forced command with the user's shell.  No password fits `*`.
+        make_user "$RECEIVER" /var/lib/pullrank-receiver --shell /bin/sh --password '*'
+    fi
 }
 
+# make_user NAME HOME OPTIONS...
 make_user() {
     getent passwd "$1" > /dev/null ||
-        run useradd --system --user-group --no-create-home --home-dir "$2" --shell /usr/sbin/nologin "$1"
+        run useradd --system --user-group --no-create-home --home-dir "$2" --shell /usr/sbin/nologin "${@:3}" "$1"
 }
 
 install_programs() {
     folder 0755 root /opt/pullrank
     folder 0755 root /opt/pullrank/bin
     folder 0755 root /etc/pullrank
-    local name
-    for name in gate.sh job.sh loop.sh; do
+    local name programs=() units=()
+    ! judges || { programs+=(gate.sh job.sh update.sh) && units+=("${JUDGE_UNITS[@]}"); }
+    ! registers || { programs+=(loop.sh) && units+=("${REGISTRAR_UNITS[@]}"); }
+    [[ $role != judge ]] || programs+=(receive.sh)
+    for name in "${programs[@]}"; do
         place 0755 root "/opt/pullrank/bin/$name" < "$HERE/$name"
     done
-    place 0644 root /opt/pullrank/bin/gate.conf << END
+    ! judges || place 0644 root /opt/pullrank/bin/gate.conf << END
 repository_id=$repository_id
 branch=$branch
 workflow=.github/workflows/evaluate.yml
 END
-    for name in "${UNITS[@]}"; do
+    place 0644 root /etc/pullrank/machine.conf << END
+ROLE=$role
+API_URL=${api_url%/}
+PINNED_VERSION=$runner_version
+END
+    for name in "${units[@]}"; do
         place 0644 root "/etc/systemd/system/$name" < "$HERE/$name"
     done
 }
 
 install_runner() {
-    local target=/opt/pullrank/runner-$runner_version scratch archive
-    if [[ ! -e $root$target/.complete ]]; then
-        scratch=$(mktemp --directory)
-        archive=${runner_archive:-$scratch/runner.tar.gz}
-        [[ -n $runner_archive ]] || run curl --fail --silent --show-error --location --proto '=https' \
-            --output "$archive" "$(runner_url)"
-        run check_sum "$archive"
-        run rm -rf "$root$target"
-        folder 0755 root "$target"
-        run tar --extract --gzip --no-same-owner --file "$archive" --directory "$root$target"
-        # Libraries for .NET, from the list in the runner.
-        run "$root$target/bin/installdependencies.sh"
-        place 0644 root "$target/.complete" <<< "$runner_sha256"
-        rm -rf "$scratch"
+    local update=(env "PULLRANK_ROOT=$root" "$HERE/update.sh" --prepare)
+    if [[ -n $runner_version ]]; then
+        run "${update[@]}" --version "$runner_version" --sha256 "$runner_sha256" \
+            ${runner_archive:+--archive "$runner_archive"} || fail "runner $runner_version was not installed"
+        warn "the runner is pinned, so it is never updated: GitHub gives it no jobs 30 days after the next release"
+    elif ! run "${update[@]}"; then
+        [[ -e $root/opt/pullrank/runner/run.sh ]] || fail 'no runner was installed'
+        warn 'the runner was not updated now; pullrank-update.timer tries again daily'
     fi
-    run ln --symbolic --force --no-dereference "runner-$runner_version" "$root/opt/pullrank/runner"
-    local old
-    for old in "$root"/opt/pullrank/runner-*; do
-        [[ ! -d $old || $old == "$root$target" ]] || run rm -rf "$old"
-    done
-}
-
-runner_url() {
-    local kind=x64
-    [[ $(uname -m) != aarch64 ]] || kind=arm64
-    echo "https://github.com/actions/runner/releases/download/v$runner_version/actions-runner-linux-$kind-$runner_version.tar.gz"
-}
-
-check_sum() {
-    echo "$runner_sha256  $1" | sha256sum --check --status || fail "$1: the SHA-256 is not $runner_sha256"
 }
 
 # Use an existing torch in place, and never replace it: it matches this machine's driver.
@@ -241,16 +322,33 @@ install_python() {
         # shellcheck disable=SC2016 # Python's own braces
         run "$venv/bin/python" -c 'import sys, sysconfig; open(sysconfig.get_path("purelib") + "/found-torch.pth", "w").write(sys.argv[1] + "\n")' "$found"
     fi
-    has_module torch || run "$venv/bin/python" -m pip install --quiet "$torch"
-    has_libraries ||
-        run "$venv/bin/python" -m pip install --quiet 'numpy>=1.26,<3' 'pydantic>=2.12,<3' 'pyyaml>=6,<7' 'click>=8.1,<9' 'rich>=13.7,<16'
+    if [[ -n $torch_requirements ]]; then
+        has_module torch ||
+            run "$venv/bin/python" -m pip install --quiet --require-hashes --requirement "$torch_requirements"
+    else
+        has_module torch || run "$venv/bin/python" -m pip install --quiet "$torch"
+    fi
+    has_module numpy || install_locked numpy
+    has_libraries || install_locked annotated-types click markdown-it-py mdurl pydantic pydantic-core pygments pyyaml \
+        rich typing-extensions typing-inspection
     ((dry_run)) || as_worker "$venv/bin/python" -I -c 'import torch, pydantic, yaml' ||
         fail "$WORKER cannot import torch${found:+ from $found}: make it readable for all users, or choose another --python"
 }
 
+# install_locked NAME...: install these, at the versions and with the hashes of requirements.lock.
+install_locked() {
+    local lock
+    lock=$(mktemp)
+    awk -v names=" $* " '/^[^ ]/ { split($1, name, "=="); wanted = index(names, " " name[1] " ") } wanted' \
+        "$HERE/../../requirements.lock" > "$lock"
+    run "$root/opt/pullrank/venv/bin/python" -m pip install --quiet --require-hashes --no-deps --only-binary :all: \
+        --requirement "$lock"
+    rm -f "$lock"
+}
+
 # The system's pydantic is often too old.
 has_libraries() {
-    has_module numpy pydantic yaml click rich && "$root/opt/pullrank/venv/bin/python" -c \
+    has_module pydantic yaml click rich && "$root/opt/pullrank/venv/bin/python" -c \
         'import importlib.metadata, sys; sys.exit(tuple(map(int, importlib.metadata.version("pydantic").split(".")[:2])) < (2, 12))'
 }
 
@@ -313,15 +411,46 @@ install_settings() {
         place 0400 "$REGISTRAR" /etc/pullrank/credential/app.key < "$key_file"
         run rm -f "$root/etc/pullrank/credential/token"
     fi
-    local kind=X64
-    [[ $(uname -m) != aarch64 ]] || kind=ARM64
+    local all=self-hosted,Linux,X64,$labels
+    [[ $(uname -m) != aarch64 ]] || all=self-hosted,Linux,ARM64,$labels
+    # The labels of other machines are in their own files.
+    [[ $role == both ]] || all=''
     place 0644 root /etc/pullrank/registrar.conf << END
 REPOSITORY=$repository
 GROUP_ID=$group_id
-LABELS=self-hosted,Linux,$kind,$labels
+LABELS=$all
 API_URL=${api_url%/}
 APP_ID=$app_id
 INSTALLATION_ID=$installation_id
+END
+}
+
+# On a judge: the registrar's key starts receive.sh, and nothing else.  Root owns the file, so the user cannot change it.
+admit_registrar() {
+    folder 0755 root /var/lib/pullrank-receiver
+    folder 0755 root /var/lib/pullrank-receiver/.ssh
+    [[ -z $registrar_key ]] || public_keys "$registrar_key" |
+        sed 's/^/restrict,command="\/opt\/pullrank\/bin\/receive.sh" /' |
+        place 0644 root "/$AUTHORIZED_KEYS"
+    place 0644 root /etc/tmpfiles.d/pullrank.conf << END
+# What the registrar delivers; only it and root can open this folder.
+d /run/pullrank 0700 $RECEIVER $RECEIVER -
+END
+    run systemd-tmpfiles --create "$root/etc/tmpfiles.d/pullrank.conf"
+}
+
+# On a registrar: one of the judges.
+install_judge() {
+    folder 0755 root /etc/pullrank/judges
+    [[ -z $judge_key ]] || place 0400 "$REGISTRAR" /etc/pullrank/credential/judge.key < "$judge_key"
+    [[ -n $judge ]] || return 0
+    [[ $judge == *@* ]] || judge=$RECEIVER@$judge
+    local name=${judge#*@}
+    name=${name//:/-}
+    public_keys "$judge_host_key" | sed 's/^/judge /' | place 0644 root "/etc/pullrank/judges/$name.known_hosts"
+    place 0644 root "/etc/pullrank/judges/$name.conf" << END
+JUDGE=$judge
+LABELS=self-hosted,Linux,$labels
 END
 }
 
@@ -331,23 +460,33 @@ start_services() {
         run systemctl enable --quiet --now pullrank-egress.service
         run systemctl reload pullrank-egress.service
     fi
-    run systemctl enable --quiet --now pullrank-worker.path
-    run systemctl enable --quiet pullrank-registrar.service
-    run systemctl restart pullrank-registrar.service
+    if judges; then
+        if [[ -n $runner_version ]]; then
+            run systemctl disable --quiet --now pullrank-update.timer
+        else
+            run systemctl enable --quiet --now pullrank-update.timer
+        fi
+        run systemctl enable --quiet --now pullrank-worker.path
+    fi
+    if registers; then
+        run systemctl enable --quiet pullrank-registrar.service
+        run systemctl restart pullrank-registrar.service
+    fi
 }
 
 # ------------------------------------------------------------------ uninstall
 
 remove_all() {
     local unit user
-    for unit in "${UNITS[@]}" pullrank-egress.service; do
+    for unit in "${REGISTRAR_UNITS[@]}" "${JUDGE_UNITS[@]}" pullrank-egress.service; do
         [[ ! -e $root/etc/systemd/system/$unit ]] || run systemctl disable --quiet --now "$unit" || true
         run rm -f "$root/etc/systemd/system/$unit"
     done
     run rm -rf "$root/etc/systemd/system/pullrank-worker.service.d" "$root/etc/sysctl.d/60-pullrank.conf" \
-        "$root/etc/pullrank" "$root/opt/pullrank" "$root/var/lib/pullrank-runner"
+        "$root/etc/tmpfiles.d/pullrank.conf" "$root/run/pullrank" \
+        "$root/etc/pullrank" "$root/opt/pullrank" "$root/var/lib/pullrank-runner" "$root/var/lib/pullrank-receiver"
     run systemctl daemon-reload
-    for user in "$WORKER" "$REGISTRAR"; do
+    for user in "$WORKER" "$REGISTRAR" "$RECEIVER"; do
         ! getent passwd "$user" > /dev/null || run userdel "$user"
     done
     echo 'Removed. Packages remain; kernel settings revert at the next boot. Revoke the credential on GitHub.'

@@ -17,6 +17,8 @@ prepare() {
     make_gpu_nodes
     clean_home
     mkdir -p "$home/job"
+    # One version, even if an update switches the link meanwhile.
+    runner=$(readlink --canonicalize "$runner")
     cp -a --reflink=auto "$runner/." "$home/job/"
     chown -R "$user:$user" "$home"
     chmod 0700 "$home"

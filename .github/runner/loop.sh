@@ -5,35 +5,68 @@
 #                                                              └ pullrank-worker.path starts the worker
 #   the worker ends ─▶ job.sh clean removes the file ─▶ the next one
 #
+# Or the judge is another machine: then the registration goes there by ssh, to receive.sh.  One registrar serves several
+# judges, each with a loop of its own:
+#
+#   judges/NAME.conf           JUDGE=[USER@]HOST[:PORT]   LABELS=...
+#   judges/NAME.known_hosts    the only host key that is accepted
+#
 # It runs as pullrank-registrar, the only user that can read the credential; jobs run as pullrank-runner.  Secrets never
-# appear on a command line: curl reads them from stdin.
+# appear on a command line: curl and ssh read them from stdin or a file.
 #
 #   loop.sh           run forever
 #   loop.sh --once    one registration, without waiting for the worker (for trying it out)
 set -euo pipefail
 
-# From registrar.conf: REPOSITORY, GROUP_ID (empty without a runner group), LABELS, API_URL, APP_ID, INSTALLATION_ID.
-: "${REPOSITORY:?}" "${LABELS:?}" "${API_URL:?}"
-: "${GROUP_ID:=}" "${APP_ID:=}" "${INSTALLATION_ID:=}"
+# From registrar.conf: REPOSITORY, GROUP_ID (empty without a runner group), LABELS (of a judge on this machine), API_URL,
+# APP_ID, INSTALLATION_ID.
+: "${REPOSITORY:?}" "${API_URL:?}"
+: "${LABELS:=}" "${GROUP_ID:=}" "${APP_ID:=}" "${INSTALLATION_ID:=}"
 # From systemd.
-: "${RUNTIME_DIRECTORY:=/run/pullrank}" "${CREDENTIAL:=/etc/pullrank/credential}"
+: "${RUNTIME_DIRECTORY:=/run/pullrank}" "${CREDENTIAL:=/etc/pullrank/credential}" "${JUDGES:=/etc/pullrank/judges}"
 
-MAX_PAUSE=600
+: "${FIRST_PAUSE:=5}" "${MAX_PAUSE:=600}" # seconds
+BUSY=75 # receive.sh: a job is there
+JUDGE='' KNOWN_HOSTS='' # the judge that this loop serves, if it is another machine
 
 main() {
     umask 077
-    if [[ ${1:-} == --once ]]; then
-        register
-        return
+    local conf once=0
+    [[ ${1:-} != --once ]] || once=1
+    for conf in "$JUDGES"/*.conf; do
+        [[ -e $conf ]] || continue
+        if ((once)); then (serve_judge "$conf" register); else serve_judge "$conf" serve & fi
+    done
+    if [[ ! -e $conf ]]; then
+        if ((once)); then register; else serve; fi
+    elif ((!once)); then
+        trap 'kill $(jobs -p) 2> /dev/null' EXIT
+        # None of them ever ends; if one does, systemd starts all again.
+        wait -n
+        return 1
     fi
-    local pause=5 began
+}
+
+# serve_judge CONF COMMAND
+serve_judge() {
+    local key value
+    while IFS='=' read -r key value; do
+        case $key in
+            JUDGE) JUDGE=$value ;;
+            LABELS) LABELS=$value ;;
+        esac
+    done < "$1"
+    KNOWN_HOSTS=${1%.conf}.known_hosts
+    "$2"
+}
+
+serve() {
+    local pause=$FIRST_PAUSE began
     while :; do
-        wait_until_free
-        began=$SECONDS
-        if register && wait_until_free && ((SECONDS - began > 30)); then
-            pause=5
+        if wait_until_free && began=$SECONDS && register && wait_until_free && ((SECONDS - began > 30)); then
+            pause=$FIRST_PAUSE
         else
-            # GitHub refuses, or workers end at once: back off.
+            # GitHub refuses, the judge does not answer, or workers end at once: back off.
             say "next try in $pause s"
             sleep "$pause"
             pause=$((pause * 2 > MAX_PAUSE ? MAX_PAUSE : pause * 2))
@@ -41,18 +74,42 @@ main() {
     done
 }
 
-say() { printf 'loop: %s\n' "$1" >&2; }
+say() { printf 'loop: %s%s\n' "${JUDGE:+$JUDGE: }" "$1" >&2; }
 
 wait_until_free() {
-    while [[ -e $RUNTIME_DIRECTORY/jitconfig ]] || systemctl is-active --quiet pullrank-worker.service; do
+    local status=$BUSY
+    if [[ -z $JUDGE ]]; then
+        while [[ -e $RUNTIME_DIRECTORY/jitconfig ]] || systemctl is-active --quiet pullrank-worker.service; do
+            sleep 1
+        done
+        return
+    fi
+    while :; do
+        status=0
+        on_judge wait < /dev/null || status=$?
+        ((status == BUSY)) || return "$status"
         sleep 1
     done
+}
+
+# on_judge WORDS: have the judge's receive.sh do this, with stdin passed on.  The judge's words are untrusted.
+on_judge() {
+    local said status=0
+    said=$(timeout 3700 ssh -F /dev/null -T -a -x -i "$CREDENTIAL/judge.key" -o IdentitiesOnly=yes -o BatchMode=yes \
+        -o StrictHostKeyChecking=yes -o UserKnownHostsFile="$KNOWN_HOSTS" -o GlobalKnownHostsFile=/dev/null \
+        -o HostKeyAlias=judge -o CheckHostIP=no -o UpdateHostKeys=no -o ClearAllForwardings=yes \
+        -o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 "ssh://$JUDGE" "$1" 2>&1 |
+        head --bytes=10000 | tr --complement --squeeze-repeats '[:print:]' ' ' | tail --bytes=300) || status=$?
+    ((status == 0 || status == BUSY)) || say "the judge's machine: ${said:-no answer}"
+    return "$status"
 }
 
 # Register one runner and leave the registration for the worker, or log the reason of a failure.
 register() {
     local name secret answer config
-    name=pullrank-${HOSTNAME%%.*}-$(date -u +%Y%m%d%H%M%S)-$RANDOM
+    name=${JUDGE#*@} # its host
+    name=${name:-$HOSTNAME}
+    name=pullrank-${name%%[.:]*}-$(date -u +%Y%m%d%H%M%S)-$RANDOM
     name=${name//[^A-Za-z0-9-]/-}
     secret=$(bearer) || return 1
     answer=$(ask "$(url_of_registrations)" "$(body "${name:0:64}")" "$secret") || return 1
@@ -61,8 +118,12 @@ register() {
         say "GitHub's answer has no registration"
         return 1
     fi
-    printf '%s' "$config" > "$RUNTIME_DIRECTORY/.jitconfig"
-    mv "$RUNTIME_DIRECTORY/.jitconfig" "$RUNTIME_DIRECTORY/jitconfig"
+    if [[ -n $JUDGE ]]; then
+        printf '%s' "$config" | on_judge "deliver ${#config}" || return 1
+    else
+        printf '%s' "$config" > "$RUNTIME_DIRECTORY/.jitconfig"
+        mv "$RUNTIME_DIRECTORY/.jitconfig" "$RUNTIME_DIRECTORY/jitconfig"
+    fi
     say "registered ${name:0:64}"
 }
 

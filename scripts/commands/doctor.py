@@ -10,6 +10,7 @@ import click
 from scripts.common.terminal import console, table
 from scripts.doctor.finding import Availability, Finding
 from scripts.doctor.machine import examine
+from scripts.doctor.runner import examine_runner, role_of
 
 _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "dim"}
 
@@ -24,22 +25,19 @@ def doctor(as_json: bool, runner: bool) -> int:
 
     Example: pullrank doctor --json
     """
-    findings = examine()
-    if runner:
-        from scripts.doctor.runner import examine_runner
-
-        findings += examine_runner()
+    judges = not runner or role_of() != "registrar"
+    findings = [*(examine() if judges else ()), *(examine_runner() if runner else ())]
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
-        _print(findings)
+        _print(findings, "judge" if judges else "register runners")
     return int(any(finding.state is Availability.MISSING for finding in findings))
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: list[Finding], does: str) -> None:
     made = table("", "", "", "Found", "What to do")
     for finding in findings:
         made.add_row(finding.state, finding.name, finding.detail, finding.remedy, style=_STYLES[finding.state])
     console().print(made)
     missing = [finding.name for finding in findings if finding.state is Availability.MISSING]
-    click.echo(f"\nThis machine cannot judge yet: {', '.join(missing)}." if missing else "\nThis machine can judge.")
+    click.echo(f"\nThis machine cannot {does} yet: {', '.join(missing)}." if missing else f"\nThis machine can {does}.")

@@ -1,4 +1,6 @@
-"""`pullrank doctor --runner`: check that this machine is a runner as set up by `.github/runner/install.sh`.
+"""`pullrank doctor --runner`: check that this machine is as `.github/runner/install.sh` set it up.
+
+It may judge, register runners for judges, or both: its role.
 
     files      users, credential, gate, runner, network rules: below `root`, which tests replace
     tried      the worker's Python and sandbox, services: only on the machine itself, as root
@@ -8,49 +10,136 @@ The usual remedy is to run install.sh again.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from scripts.doctor.finding import LIMITED, Finding, check
+from scripts.common.http_request import RequestFailed, RequestLimits, download
+from scripts.doctor.finding import LIMITED, MISSING, OK, Finding, check
 
-WORKER, REGISTRAR = "pullrank-runner", "pullrank-registrar"
-MIN_RUNNER = (2, 329, 0)
-"""GitHub refuses older runners."""
+WORKER, REGISTRAR, RECEIVER = "pullrank-runner", "pullrank-registrar", "pullrank-receiver"
+USERS = {"both": (WORKER, REGISTRAR), "judge": (WORKER, RECEIVER), "registrar": (REGISTRAR,)}
+"""Of each role."""
+GRACE = timedelta(days=30)
+"""GitHub gives no jobs to a runner that lacks a release which has been out for longer."""
+SOON = timedelta(days=10)
 
 _AGAIN = "run .github/runner/install.sh again"
-_SERVICES = ("pullrank-registrar.service", "pullrank-worker.path")
+_TIMER = "pullrank-update.timer"
+_UPDATE = "systemctl start pullrank-update, then journalctl --unit pullrank-update"
+_ACCESS = 'restrict,command="/opt/pullrank/bin/receive.sh" '
+_SERVICES = {
+    "both": ("pullrank-registrar.service", "pullrank-worker.path"),
+    "judge": ("pullrank-worker.path",),
+    "registrar": ("pullrank-registrar.service",),
+}
 
 
 def examine_runner(root: Path = Path("/")) -> list[Finding]:
     """All findings.  Checks that need the machine itself run only if `root` is /."""
-    findings = [
-        _users(root),
-        check("credential", _fault_of_credential(root), f"only {REGISTRAR} can read it", _AGAIN),
-        check("gate", _fault_of_gate(root), "runs before every job; only root can change it", _AGAIN),
-        _runner(root),
-        _network(root),
-        _cgroups(root),
-        *_cuda_nodes(root),
-    ]
+    settings = _settings(root)
+    role = role_of(root)
+    findings = [_users(root, role)]
+    if role == "judge":
+        findings.append(_no_credential(root))
+        findings.append(check("registrar's key", _fault_of_access(root), "delivers registrations, and no more", _AGAIN))
+    else:
+        findings.append(_credential(root, settings))
+    if role == "registrar":
+        findings.append(_judges(root))
+    else:
+        findings += [
+            check("gate", _fault_of_gate(root), "runs before every job; only root can change it", _AGAIN),
+            _runner(root, settings),
+            _updates(root, settings),
+            _network(root),
+            _cgroups(root),
+            *_cuda_nodes(root),
+        ]
     if root == Path("/"):
-        findings += [_services(), *_tried_as_worker()]
+        findings.append(_services(role))
+        if role != "registrar":
+            findings += _tried_as_worker()
     return findings
 
 
-def _users(root: Path) -> Finding:
+def role_of(root: Path = Path("/")) -> str:
+    """both, judge or registrar."""
+    role = _settings(root).get("ROLE", "both")
+    return role if role in USERS else "both"
+
+
+def _settings(root: Path) -> dict[str, str]:
+    """What install.sh was told about this machine."""
+    settings: dict[str, str] = {}
+    for name in ("registrar", "machine"):
+        path = root / f"etc/pullrank/{name}.conf"
+        if path.is_file():
+            settings |= re.findall(r"^(\w+)=(.*)$", path.read_text("utf-8"), re.MULTILINE)
+    return settings
+
+
+def _users(root: Path, role: str) -> Finding:
     known = _user_ids(root)
-    missing = ", ".join(user for user in (WORKER, REGISTRAR) if user not in known)
-    return check("users", f"no {missing}" if missing else "", f"{WORKER}, {REGISTRAR}", _AGAIN)
+    missing = ", ".join(user for user in USERS[role] if user not in known)
+    return check("users", f"no {missing}" if missing else "", ", ".join(USERS[role]), _AGAIN)
 
 
 def _user_ids(root: Path) -> dict[str, int]:
     lines = (root / "etc/passwd").read_text("utf-8", "replace").splitlines()
     fields = (line.split(":") for line in lines)
     return {field[0]: int(field[2]) for field in fields if len(field) > 2 and field[2].isdecimal()}
+
+
+def _credential(root: Path, settings: dict[str, str]) -> Finding:
+    if fault := _fault_of_credential(root):
+        return check("credential", fault, "", _AGAIN)
+    # Without a runner group it has the permission Administration.
+    fault = ""
+    if role_of(root) == "both" and not settings.get("GROUP_ID"):
+        fault = f"root on this machine is an admin of {settings.get('REPOSITORY', 'the repository')}"
+    remedy = f"{_AGAIN} with --group-id, or put the registrar on another machine with --role"
+    return check("credential", fault, f"only {REGISTRAR} can read it", remedy, LIMITED)
+
+
+def _no_credential(root: Path) -> Finding:
+    found = any((root / "etc/pullrank/credential").glob("*"))
+    fault = "in /etc/pullrank/credential: a machine that only judges has none" if found else ""
+    return check("credential", fault, "none here", "revoke it on GitHub, and delete it")
+
+
+def _fault_of_access(root: Path) -> str:
+    path = root / "var/lib/pullrank-receiver/.ssh/authorized_keys"
+    try:
+        lines = path.read_text("utf-8").splitlines()
+        paths = [path, *path.parents[:2], root / "opt/pullrank/bin/receive.sh"]
+        if open_to_others := [one.name for one in paths if one.stat().st_mode & 0o022]:
+            return f"users other than root can change {', '.join(open_to_others)}"
+        if root == Path("/") and any(one.stat().st_uid != 0 for one in paths):
+            return "its file does not belong to root"
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    if not lines or not all(line.startswith(_ACCESS) for line in lines):
+        return f"{path.name} allows more than receive.sh"
+    return ""
+
+
+def _judges(root: Path) -> Finding:
+    folder = root / "etc/pullrank/judges"
+    names = sorted(path.stem for path in folder.glob("*.conf"))
+    unknown = [name for name in names if not (folder / f"{name}.known_hosts").is_file()]
+    fault = f"no host key of {', '.join(unknown)}" if unknown else "" if names else "none in /etc/pullrank/judges"
+    try:
+        if not fault and not (root / "etc/pullrank/credential/judge.key").exists():
+            fault = "no judge.key in /etc/pullrank/credential"
+    except PermissionError:
+        pass
+    return check("judges", fault, ", ".join(names), f"{_AGAIN} with --judge")
 
 
 def _fault_of_credential(root: Path) -> str:
@@ -84,14 +173,56 @@ def _fault_of_gate(root: Path) -> str:
     return ""
 
 
-def _runner(root: Path) -> Finding:
+def _runner(root: Path, settings: dict[str, str]) -> Finding:
     link = root / "opt/pullrank/runner"
-    found = re.fullmatch(r"runner-(\d+)\.(\d+)\.(\d+)", os.readlink(link)) if link.is_symlink() else None
+    found = re.fullmatch(r"runner-(\d+\.\d+\.\d+)", os.readlink(link)) if link.is_symlink() else None
     if not found or not (link / "run.sh").is_file():
         return check("runner", "not installed", "", _AGAIN)
-    text = ".".join(found.groups())
-    fault = f"{text}: GitHub refuses it" if tuple(map(int, found.groups())) < MIN_RUNNER else ""
-    return check("runner", fault, f"{text}; update it every month or two", f"{_AGAIN} with a newer --runner-version")
+    version, releases = found[1], _releases(settings.get("API_URL", "https://api.github.com"))
+    remedy = f"{_AGAIN} without --runner-version" if settings.get("PINNED_VERSION") else _UPDATE
+    if not releases:
+        unknown = f"{version}; the list of releases could not be read, so when to replace it is unknown"
+        return Finding("runner", LIMITED, unknown, "run the doctor with a network")
+    newer = [published for other, published in releases.items() if _numbers(other) > _numbers(version)]
+    if not newer:
+        return Finding("runner", OK, f"{version}, the newest")
+    end = min(newer) + GRACE
+    day, left = f"{end:%Y-%m-%d}", end - datetime.now(UTC)
+    if left < timedelta(0):
+        return Finding("runner", MISSING, f"{version}: GitHub has given it no jobs since {day}", remedy)
+    fault = f"{version} gets no jobs after {day}" if left < SOON else ""
+    return check("runner", fault, f"{version}, to be replaced by {day}", remedy, LIMITED)
+
+
+def _releases(api_url: str) -> dict[str, datetime]:
+    """When GitHub published each version of the runner; empty if that is unknown."""
+    limits = RequestLimits(max_bytes=50_000_000, timeout_s=10, longest_s=30)
+    try:
+        answer = download(f"{api_url}/repos/actions/runner/releases?per_page=100", limits)
+        return {
+            release["tag_name"].removeprefix("v"): datetime.fromisoformat(release["published_at"]).astimezone(UTC)
+            for release in (json.loads(answer.content) if answer.is_ok else [])
+            if not release["draft"] and not release["prerelease"]
+            and re.fullmatch(r"v\d+\.\d+\.\d+", release["tag_name"])
+        }  # fmt: skip
+    except (RequestFailed, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _updates(root: Path, settings: dict[str, str]) -> Finding:
+    if pinned := settings.get("PINNED_VERSION"):
+        fault, remedy = f"off: the runner is pinned to {pinned}", f"{_AGAIN} without --runner-version"
+    elif not (root / f"etc/systemd/system/{_TIMER}").is_file():
+        fault, remedy = f"no {_TIMER}", _AGAIN
+    elif root == Path("/") and not _succeeds(["systemctl", "is-active", "--quiet", _TIMER]):
+        fault, remedy = f"{_TIMER} is not active", f"systemctl enable --now {_TIMER}"
+    else:
+        fault, remedy = "", ""
+    return check("updates", fault, "daily, of the runner", remedy, LIMITED)
 
 
 def _network(root: Path) -> Finding:
@@ -118,11 +249,11 @@ def _cuda_nodes(root: Path) -> Iterator[Finding]:
         yield check("CUDA's nodes", fault, good, "apt install nvidia-modprobe", LIMITED)
 
 
-def _services() -> Finding:
-    idle = [unit for unit in _SERVICES if not _succeeds(["systemctl", "is-active", "--quiet", unit])]
+def _services(role: str) -> Finding:
+    idle = [unit for unit in _SERVICES[role] if not _succeeds(["systemctl", "is-active", "--quiet", unit])]
     fault = f"not running: {', '.join(idle)}" if idle else ""
     remedy = f"journalctl --unit {idle[0]}" if idle else ""
-    return check("services", fault, "the registrar asks for jobs, the worker waits for one", remedy)
+    return check("services", fault, ", ".join(_SERVICES[role]), remedy)
 
 
 def _tried_as_worker() -> Iterator[Finding]:
