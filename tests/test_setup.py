@@ -9,6 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 import yaml
@@ -417,6 +418,16 @@ def test_an_apps_id_and_key_are_stored_where_only_main_reads_them(stage, key_fil
     assert found["secrets"] == {"PULLRANK_APP_KEY": key_pair()[0]}
     assert [branch["name"] for branch in found["branches"]] == ["main"]
     assert key_pair()[0].splitlines()[3] not in json.dumps([one.body for one in stage.server.log])
+
+
+def test_the_address_for_a_new_app_fills_in_its_form(stage):
+    code, out, err = stage.call("--new-app")
+    assert (code, err, stage.writes()) == (0, "", [])
+    address, _, query = out.strip().partition("?")
+    assert address == f"{stage.server.url}/settings/apps/new"
+    asked = dict(parse_qsl(query))
+    assert asked.pop("name") == "kernels-bot" and asked.pop("url") == f"{stage.server.url}/acme/kernels"
+    assert asked == PERMISSIONS | {"webhook_active": "false", "public": "false"}
 
 
 def test_an_app_can_be_replaced_by_another(stage, key_file):

@@ -65,10 +65,11 @@ class SettingFinding:
 @click.command()
 @in_repository
 @click.option("--check", is_flag=True, help="Change nothing; show each setting's state and where to click.")
+@click.option("--new-app", is_flag=True, help="Print the address at which to register a GitHub App for the bot.")
 @click.option("--app", metavar="CLIENT_ID", help="Let the bot act as this GitHub App, which is installed here.")
 @click.option("--app-key", type=click.Path(path_type=Path), help="The App's private key, a .pem file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def setup(repo: str | None, check: bool, app: str | None, app_key: Path | None, as_json: bool) -> int:
+def setup(repo: str | None, check: bool, new_app: bool, app: str | None, app_key: Path | None, as_json: bool) -> int:
     """Set up a GitHub repository for a competition, or check its settings.
 
     Needs an admin's token: GH_TOKEN, GITHUB_TOKEN or `gh auth login`. Running it again changes nothing.
@@ -77,7 +78,7 @@ def setup(repo: str | None, check: bool, app: str | None, app_key: Path | None, 
     Example: pullrank setup --repo OWNER/NAME --check
     """
     from scripts.ledger.branch import LedgerBranch
-    from scripts.setup.app import find_app, read_key, use_app
+    from scripts.setup.app import find_app, read_key, registration_url, use_app
     from scripts.setup.repository_settings import PAGES, settings_for
 
     if bool(app) != bool(app_key) or (app and check):
@@ -86,7 +87,10 @@ def setup(repo: str | None, check: bool, app: str | None, app_key: Path | None, 
     token, repository = require_token(f"for this repository only, {_RIGHTS}"), require_repository(repo)
     server = server_url()
     with connect(repository, token) as github:
-        admin = require_admin(github, must_be_admin=not check)
+        admin = require_admin(github, must_be_admin=not check and not new_app)
+        if new_app:
+            click.echo(registration_url(admin, server))
+            return 0
         ledger = partial(LedgerBranch, f"{server}/{repository}.git", token=token)
         settings = settings_for(ledger, is_public=admin.is_public)
         findings = [examine(one, admin) if check else set_up(one, admin) for one in settings]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from harness.records.errors import PullRankError
 from scripts.github.access import connect
@@ -48,6 +48,16 @@ class App:
     slug: str
     more: tuple[str, ...]
     """Permissions that it has and does not need."""
+
+
+def registration_url(admin: Admin, server: str) -> str:
+    """GitHub's page for a new App, with its form filled in."""
+    repository = admin.github.repository
+    owner, _, name = repository.partition("/")
+    is_of_organisation = find(admin.repository, str, "owner", "type") == "Organization"
+    place = f"organizations/{owner}/settings" if is_of_organisation else "settings"
+    facts = {"name": f"{name}-bot"[:34], "url": f"{server}/{repository}", "webhook_active": "false", "public": "false"}
+    return f"{server}/{place}/apps/new?{urlencode(facts | PERMISSIONS)}"
 
 
 def read_key(client_id: str, path: Path) -> AppKey:

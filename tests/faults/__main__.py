@@ -169,7 +169,7 @@ class Workshop:
                 self._processes.discard(process)
         seconds = time.monotonic() - began
         if process.returncode == 0:
-            return Ended(by="", seconds=seconds)
+            return Ended(by="", seconds=seconds, trouble="" if " passed" in said else "all its tests are skipped here")
         if found := _FAILED.search(said):
             return Ended(by=found[1], seconds=seconds)
         return Ended(by="", seconds=seconds, trouble=(said.strip().splitlines() or ["nothing was said"])[-1])
