@@ -28,6 +28,8 @@ LONG_TESTS = HERE / "long.txt"
 LONG = [line for line in LONG_TESTS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
 FILE = pytest.StashKey[Path]()
 """Of the test before."""
+LOCKS = Path(os.environ.get("TESTS_LOCKS", HERE))
+"""The folder of two files to lock; several copies of the repository may share one."""
 LOCK = pytest.StashKey[object]()
 """What a test that runs alone leaves to the next one."""
 SLOWEST_FIRST = (
@@ -221,8 +223,8 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def _locked(kind):
-    lock = open(__file__, "rb")
-    with open(cores.__file__, "rb") as door:
+    lock = open(LOCKS / "conftest.py", "rb")
+    with open(LOCKS / "cores.py", "rb") as door:
         # While a test that runs alone waits, it holds the door, and no other test begins.
         fcntl.flock(door, kind)
         fcntl.flock(lock, kind)

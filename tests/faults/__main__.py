@@ -131,6 +131,10 @@ class Workshop:
         self._processes: set[subprocess.Popen[str]] = set()
         self._lock = threading.Lock()
         self._is_closed = False
+        self._locks = folder / "locks"
+        self._locks.mkdir()
+        for name in ("conftest.py", "cores.py"):
+            (self._locks / name).touch()
         for number in range(copies):
             copy = folder / f"copy{number}"
             copy_repository(root, copy)
@@ -150,6 +154,7 @@ class Workshop:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *tests]
         temporary = copy.with_name(copy.name.replace("copy", "tmp"))
         environment = os.environ | {"PYTHONPATH": str(copy), "TMPDIR": str(temporary)}
+        environment["TESTS_LOCKS"] = str(self._locks)  # a test that runs alone waits for those of other copies, too
         began = time.monotonic()
         with self._lock:
             if self._is_closed:
