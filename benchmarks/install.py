@@ -36,13 +36,13 @@ IMPORTS = "import scripts.cli, scripts.bot.ci, scripts.bot.intake.intake, script
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
+class StepCost:
     wall_s: float
     cpu_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class WayToInstall:
     """A way to install, and what each of its repetitions cost."""
 
     name: str
@@ -50,13 +50,13 @@ class Way:
     script: str
 
 
-def ways() -> list[Way]:
+def ways() -> list[WayToInstall]:
     hosted = ACTIONS / "hosted/requirements.lock"
     now = [
-        Way(name=f"now: actions/{name}", lock=ACTIONS / name / "requirements.lock", script=_script(name))
+        WayToInstall(name=f"now: actions/{name}", lock=ACTIONS / name / "requirements.lock", script=_script(name))
         for name in ("hosted", "bot")
     ]
-    return [Way(name="before: all packages, resolved and compiled", lock=hosted, script=BEFORE), *now]
+    return [WayToInstall(name="before: all packages, resolved and compiled", lock=hosted, script=BEFORE), *now]
 
 
 def _script(action: str) -> str:
@@ -65,7 +65,7 @@ def _script(action: str) -> str:
     return script
 
 
-Costs = Mapping[str, tuple[list[Spent], list[Spent]]]
+Costs = Mapping[str, tuple[list[StepCost], list[StepCost]]]
 """By way: what its installations and the first starts after them cost."""
 
 
@@ -74,7 +74,7 @@ def measure(console: Console, repetitions: int) -> Costs:
     with tempfile.TemporaryDirectory() as folder:
         wheels = Path(folder, "wheels")
         _download(wheels)
-        spent: dict[str, tuple[list[Spent], list[Spent]]] = {way.name: ([], []) for way in ways()}
+        spent: dict[str, tuple[list[StepCost], list[StepCost]]] = {way.name: ([], []) for way in ways()}
         for number in range(repetitions):
             for position, way in enumerate(ways()):
                 home = Path(folder, f"home-{number}-{position}")
@@ -101,7 +101,7 @@ def way_table(costs: Costs, commands: Mapping[str, float]) -> Table:
     return table
 
 
-def _median(spent: list[Spent]) -> float:
+def _median(spent: list[StepCost]) -> float:
     return statistics.median(one.cpu_s for one in spent)
 
 
@@ -143,7 +143,7 @@ def _fresh_checkout(home: Path) -> Path:
     return checkout
 
 
-def _time(command: list[str], environment: Mapping[str, str]) -> Spent:
+def _time(command: list[str], environment: Mapping[str, str]) -> StepCost:
     """Run a command on one core, as ubuntu-slim has."""
     core = min(os.sched_getaffinity(0))
     began = time.perf_counter()
@@ -152,7 +152,7 @@ def _time(command: list[str], environment: Mapping[str, str]) -> Spent:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise click.ClickException(f"{command[-1]}: exit code {process.returncode}")
-    return Spent(wall_s=time.perf_counter() - began, cpu_s=used.ru_utime + used.ru_stime)
+    return StepCost(wall_s=time.perf_counter() - began, cpu_s=used.ru_utime + used.ru_stime)
 
 
 def _size(wheels: Path, lock: Path) -> float:

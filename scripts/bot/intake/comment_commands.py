@@ -104,8 +104,7 @@ def _show(entry: SubmissionPath, facts: EventFacts) -> str:
 
 
 def _check(comment: Comment, facts: EventFacts) -> Decision:
-    if not facts.permission.can_write:
-        raise Refused("`/check` runs code on our machines, so it needs write access to this repository.")
+    _require_maintainer(Verb.CHECK, facts)
     if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
         raise Refused("`/check` runs changed tasks, and this pull request changes none.")
     # Any later update may be a push: GitHub may not report the time of a push to a fork yet.
@@ -127,8 +126,7 @@ def _test(facts: EventFacts) -> Decision:
     Dependabot, push to it.
     """
     pull = facts.pull
-    if not facts.permission.can_write:
-        raise Refused("`/ci` runs code on our machines, so it needs write access to this repository.")
+    _require_maintainer(Verb.CI, facts)
     if not pull.is_of_repository:
         raise Refused(
             "`/ci` runs only branches of this repository, because a fork's code never gets a token. Changed tasks of a "
@@ -137,6 +135,11 @@ def _test(facts: EventFacts) -> Decision:
     if not pull.is_open:
         raise Refused("This pull request is closed. Reopen it to run the tests.")
     return Decision(why="a maintainer runs the tests", tested_branch=pull.head_ref, reaction=Reaction.ROCKET)
+
+
+def _require_maintainer(verb: Verb, facts: EventFacts) -> None:
+    if not facts.permission.can_write:
+        raise Refused(f"`/{verb}` runs code on our machines, so it needs write access to this repository.")
 
 
 def _cancel(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decision:
