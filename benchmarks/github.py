@@ -30,6 +30,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.install import measure as measure_installation
+from benchmarks.install import way_table
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
@@ -59,13 +61,21 @@ class Cost:
 
 @click.command()
 @click.option("--facts", default=FACTS, show_default=True, help="Number of facts in the large ledger.")
-def main(facts: int) -> None:
+@click.option("--install", is_flag=True, help="Time the installation of the hosted jobs' packages instead.")
+@click.option("--repetitions", default=7, show_default=True, help="With --install: how often.")
+def main(facts: int, install: bool, repetitions: int) -> None:
     """Count the requests of the workflows' commands and time them.
 
     Example: python -m benchmarks.github --facts 1000
     """
     sys.path.insert(0, str(ROOT))
     console = Console()
+    if install:
+        spent = measure_installation(console, repetitions)
+        with _competition() as bench:
+            bench.play(bench.scene.honest())
+            console.print(way_table(spent, {cost.name: cost.cpu_s for cost in bench.costs}))
+        return
     with _competition() as bench:
         bench.play(bench.scene.honest())
         bench.reconcile()

@@ -38,6 +38,7 @@ from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import Request
 from tests.github_server import Event, GitHubServer, Pull, User, World, shapes
 from tests.github_server import Run as WorkflowRun
+from tests.github_server.settings_api import SITE
 
 ROOT = Path(__file__).parent.parent
 SOURCE = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
@@ -167,6 +168,7 @@ class Scene:
         self.folder, self.patch = folder, monkeypatch
         self.root = ROOT
         self.world = World(folder / "github", default_branch=default_branch)
+        self.world.settings["pages"] = dict(SITE)
         self.server = GitHubServer(self.world)
         files = {str(path.relative_to(ROOT)): path.read_bytes() for path in (ROOT / ".github/workflows").iterdir()}
         self.world.commit({"README.md": "A competition.", **files})

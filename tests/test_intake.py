@@ -526,6 +526,8 @@ def test_a_comment_that_comes_twice_asks_once() -> None:
         ("/cancel gpu=H100", {"history": (asked(),)}, "nothing to cancel here on that board"),
         ("/check", {}, "needs write access"),
         ("/check", {"permission": Permission.WRITE}, "this pull request changes none"),
+        ("/ci", {}, "needs write access"),
+        ("/ci", {"permission": Permission.WRITE}, "a fork's code never gets a token"),
         ("/rank\n/test", {}, "Only one command per comment"),
         ("/rnak", {}, "did you mean `/rank`?"),
     ],
@@ -607,6 +609,22 @@ def test_only_a_maintainer_lets_a_task_run() -> None:
     assert "needs write access" in refusal(decide(said("/check"), known))
     ill = replace(known, permission=Permission.WRITE, task_faults="ill")
     assert "does not load" in refusal(decide(said("/check"), ill))
+
+
+def test_the_repositorys_own_tests_run_on_its_own_branches_only_and_for_maintainers() -> None:
+    ours = {"head_ref": "dependabot/pip/packages", "head_repository": 5, "base_repository": 5}
+    known = facts(offer=offer(pull=pull(**ours)))
+    may = replace(known, permission=Permission.WRITE)
+    assert decide(said("/ci", by=BOB), may).tested_branch == decide(said("/ci"), may).tested_branch == ours["head_ref"]
+    assert "needs write access" in refusal(decide(said("/ci"), known))
+    for change, words in (
+        ({"head_repository": 6}, "a fork's code"),
+        ({"head_repository": None}, "a fork's code"),
+        ({"head_repository": None, "base_repository": None}, "a fork's code"),
+        ({"is_open": False}, "is closed"),
+    ):
+        changed_one = replace(may, offer=offer(pull=pull(**(ours | change))))
+        assert words in refusal(decide(said("/ci", by=BOB), changed_one))
 
 
 def test_what_was_pushed_since_a_maintainer_looked_does_not_run() -> None:

@@ -631,6 +631,13 @@ def test_what_a_rule_says_beside_what_we_need_is_the_organisers_choice():
     assert mend_ruleset(seen, MAIN_RULESET)["rules"][0] == {"type": "pull_request", "parameters": theirs}
 
 
+def test_an_admin_may_still_change_the_settings_file_on_main_as_the_guide_says():
+    (admin,) = MAIN_RULESET["bypass_actors"]
+    assert (admin["actor_id"], admin["actor_type"], admin["bypass_mode"]) == (5, "RepositoryRole", "always")
+    guide = (ROOT / "site/pages/organisers.md").read_text()
+    assert "Commit directly to the main branch" in guide and ".github/pullrank.yml" in guide
+
+
 def test_an_exception_for_main_is_taken_back_and_others_stay():
     seen = MAIN_RULESET | {"conditions": {"ref_name": {"include": [], "exclude": ["~DEFAULT_BRANCH", "refs/heads/x"]}}}
     assert mend_ruleset(seen, MAIN_RULESET)["conditions"]["ref_name"] == {

@@ -109,3 +109,48 @@ def test_the_jobs_that_run_strangers_code_have_nothing_to_lose() -> None:
         assert job.permissions == {} and job.environment is None and not job.env
         assert "secrets" not in said and "github" not in said.replace("github-hosted", "")
         assert not any("checkout" in step.uses or step.uses.startswith("$/") for step in job.steps)
+
+
+# Machines.
+
+SLIM = "ubuntu-slim"
+"""One core, 5 GB, no sandbox, and an end after this many minutes."""
+SLIM_MINUTES = 15
+LARGE = {
+    ("check.yml", "check"): "the sandbox",
+    ("ci.yml", "test"): "the sandbox",
+    ("evaluate.yml", "judge"): "the sandbox",
+    ("publish.yml", "build"): "memory and time for the whole site",
+}
+"""The jobs that need another machine, and for what."""
+
+
+@each_job
+def test_a_job_that_only_talks_to_github_runs_on_the_small_machine_which_starts_sooner(
+    workflow: Workflow, job: Job
+) -> None:
+    if (workflow.file, job.name) in LARGE:
+        assert job.runs_on != SLIM
+    else:
+        assert job.runs_on == SLIM and 0 < job.minutes <= SLIM_MINUTES
+        assert not any("sudo" in step.run or "bwrap" in step.run for step in job.steps)
+
+
+def test_two_hosted_jobs_at_most_are_between_a_push_and_the_start_of_the_judge() -> None:
+    def jobs_before(workflow: Workflow, name: str) -> set[tuple[str, str]]:
+        needs = workflow.jobs[name].needs
+        return {(workflow.file, need) for need in needs}.union(*(jobs_before(workflow, need) for need in needs))
+
+    first = WORKFLOWS["intake.yml"]
+    assert all(not job.needs for job in first.jobs.values()), "intake's jobs would wait for each other"
+    before = {(first.file, name) for name in first.jobs} | jobs_before(WORKFLOWS["evaluate.yml"], "judge")
+    assert before == {("intake.yml", "intake"), ("evaluate.yml", "resolve")}
+
+
+@pytest.mark.parametrize("path", COMPOSITES, ids=lambda path: path.parent.name)
+def test_our_own_actions_install_by_hash_alone_what_their_lock_names(path: Path) -> None:
+    (step,) = read_steps(yaml.safe_load(path.read_bytes())["runs"]["steps"], str(path))
+    words = step.run.replace("\\\n", " ").split()
+    assert words[:4] == ["python3", "-m", "pip", "install"] and "&&" not in step.run
+    assert {"--require-hashes", "--only-binary=:all:", "--no-deps", "--no-compile"} <= set(words)
+    assert words[-2:] == ["--requirement", f".github/actions/{path.parent.name}/requirements.lock"]

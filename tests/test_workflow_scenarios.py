@@ -47,6 +47,7 @@ from tests.competition import (
 from tests.github_server import Event, Failure, GitHubServer, Pull, User, World
 from tests.github_server import Run as WorkflowRun
 from tests.github_server.git import GitRepository
+from tests.github_server.settings_api import SITE
 from tests.github_server.world import Budget
 
 pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
@@ -84,6 +85,7 @@ class Contest:
         tasks: str = "tasks/vectoradd",
     ) -> None:
         self.world = World(folder / "github", default_branch=default_branch)
+        self.world.settings["pages"] = dict(SITE)
         self.server = GitHubServer(self.world)
         # It would run all tests, this one too.
         self.world.disabled_workflows.add("ci.yml")
@@ -249,6 +251,67 @@ def test_what_maintainers_push_and_every_day_is_published_with_all_tasks(
         contest.hub.settle()
     assert contest.results("publish.yml") == PUBLISHED * 2
     assert contest.rows() == [] and contest.rows("softmax/CPU") == []
+
+
+def _open_own(contest: Contest, branch: str) -> Pull:
+    """A pull request of Dependabot's, from a branch of the repository itself."""
+    world, robot = contest.world, contest.world.add_user("dependabot[bot]", kind="Bot")
+    world.git.set_ref(f"refs/heads/{branch}", world.git.find_commit("main") or "")
+    head = world.commit({"requirements.lock": "newer"}, branch=branch)
+    pull = world.add_pull(robot, head, title="Bump", body="", draft=False, branch=branch)
+    pull.head_repo_id = world.repository_id
+    contest.hub.settle()
+    return pull
+
+
+def test_a_maintainer_runs_the_tests_on_a_branch_of_the_repository_before_the_merge(contest: Contest) -> None:
+    contest.world.disabled_workflows.clear()
+    contest.hub.instead[".ci/run"] = lambda play: None
+    contest.hub.instead["sudo sysctl"] = lambda play: None
+    pull = _open_own(contest, "dependabot/pip/packages")
+    assert not contest.results("ci.yml") and not contest.world.comments_on(pull.number)
+    contest.world.add_comment(pull.number, contest.world.owner, "/ci")
+    contest.hub.settle()
+    (tested,) = contest.hub.find("ci.yml", "test")
+    assert tested.result == "success" and tested.token and tested.token.scopes == {"contents": "read"}
+    (run,) = [run for run in contest.world.runs.values() if run.workflow == "ci.yml"]
+    assert (run.head_branch, run.head_sha) == (pull.head_ref, pull.head_sha)
+
+
+def test_the_tests_never_run_on_a_forks_code(contest: Contest) -> None:
+    contest.world.disabled_workflows.clear()
+    pull = contest.open()
+    contest.world.add_comment(pull.number, contest.world.owner, "/ci")
+    contest.world.add_comment(pull.number, contest.alice, "/ci")
+    contest.hub.settle()
+    assert not contest.results("ci.yml")
+    replies = [one.body for one in contest.world.comments_on(pull.number) if "pullrank answer" in one.body]
+    assert len(replies) == 2 and "a fork's code" in replies[0] and "needs write access" in replies[1]
+
+
+@pytest.mark.parametrize("site", [None, SITE | {"build_type": "legacy"}], ids=["no site", "a site from a branch"])
+def test_a_push_before_setup_ends_green_and_says_how_to_get_a_site(
+    contest: Contest, site: dict[str, Any] | None
+) -> None:
+    contest.world.settings["pages"] = site
+    contest.world.commit({"README.md": "Fresh from the template."})
+    contest.hub.settle()
+    assert contest.results("publish.yml") == ["build: success", "deploy: skipped", "announce: skipped"]
+    (built,) = contest.hub.find("publish.yml", "build")
+    (line,) = built.summary.splitlines()
+    assert "GitHub Pages is" in line and "pullrank setup" in line
+    # After setup.
+    contest.world.settings["pages"] = dict(SITE)
+    contest.world.commit({"README.md": "Welcome."})
+    contest.hub.settle()
+    assert contest.results("publish.yml")[3:] == PUBLISHED
+
+
+def test_a_site_is_deployed_even_if_github_does_not_say_that_there_is_one(contest: Contest) -> None:
+    contest.server.fail("GET */pages", Failure(status=403), times=99)
+    contest.world.commit({"README.md": "Welcome."})
+    contest.hub.settle()
+    assert contest.results("publish.yml") == PUBLISHED
 
 
 def test_the_default_branch_may_have_another_name(

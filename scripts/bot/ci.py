@@ -8,6 +8,7 @@ GITHUB_EVENT_PATH, GITHUB_REF_NAME                                     report, r
 REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
 REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST if known        report
 REQUEST, REFUSAL                                                       report, of a request that resolve refused
+GITHUB_OUTPUT                                                          publish
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
 PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT                                  prepare-check
 PULL_REQUEST, HEAD_SHA, CHECK, GITHUB_RUN_ID                           report-check
@@ -194,7 +195,7 @@ def reconcile_command() -> None:
 @ci.command("publish")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to put the site.")
 def publish_command(out: Path) -> None:
-    """Build the site from this checkout and the ledger.
+    """Build the site from this checkout and the ledger, if the repository has a site.
 
     Example: pullrank ci publish --out _site
     """
@@ -202,7 +203,13 @@ def publish_command(out: Path) -> None:
     from scripts.competition.merged import MergedFiles
     from scripts.pages.publishing.publish import build_site, described_by
 
+    (outputs,) = require_environment("GITHUB_OUTPUT")
     workflow = Workflow()
+    missing = _why_no_site(workflow)
+    write_outputs(Path(outputs), {"site": "false" if missing else "true"})
+    if missing:
+        say(missing)
+        return
     merged = MergedFiles(workflow.root)
     with workflow.open_ledger(under("judgements", "moderation", "accounts")) as branch:
         report = build_site(
@@ -220,6 +227,19 @@ def publish_command(out: Path) -> None:
     for line in (*merged.notes, *report.lines):
         say(line)
     say(f"{report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
+
+
+def _why_no_site(workflow: Workflow) -> str:
+    """What to do before a site can be deployed; empty if it can, or if GitHub does not say."""
+    from scripts.github.pages import why_no_site
+    from scripts.github.pulls import GitHubError
+
+    try:
+        with workflow.github() as github:
+            return why_no_site(github.pages_source())
+    except GitHubError as error:
+        say(f"GitHub does not say whether this repository has a site: {error}")
+        return ""
 
 
 @ci.command("announce")

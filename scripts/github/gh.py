@@ -198,6 +198,17 @@ class GitHub(Wire):
         answer = self.ask("GET", f"/commits/{_part(head_sha)}/check-runs{query}")
         return tuple(map(CheckRun.of, items(answer, "check_runs")))
 
+    # Pages
+
+    def pages_source(self) -> str | None:
+        """GitHub's `build_type` of the repository's site: workflow or legacy; None if Pages is off."""
+        try:
+            return find(self.ask("GET", "/pages"), str, "build_type") or "legacy"
+        except GitHubError as error:
+            if error.status == 404:
+                return None
+            raise
+
     # Actions
 
     def dispatch(self, workflow: str, inputs: dict[str, str], ref: str = "main") -> int | None:

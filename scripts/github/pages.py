@@ -1,4 +1,4 @@
-"""The address of a repository's site on GitHub Pages."""
+"""A repository's site on GitHub Pages: its address, and whether publish.yml can deploy it."""
 
 from __future__ import annotations
 
@@ -23,3 +23,17 @@ def base_path(repository: str) -> str:
     """The path of a repository's site on its GitHub Pages host."""
     owner, _, name = repository.partition("/")
     return "/" if name.lower() == f"{owner.lower()}.github.io" else f"/{name}/"
+
+
+def why_no_site(source: str | None) -> str:
+    """What to do before publish.yml can deploy; empty if it can.
+
+    `source` is GitHub's `build_type`, None if Pages is off.
+    """
+    if source == "workflow":
+        return ""
+    state = "off" if source is None else "deployed from a branch"
+    return (
+        f"No site was built: GitHub Pages is {state}. Run `pullrank setup`, or choose Settings → Pages → Build and "
+        "deployment → Source: GitHub Actions, and run this workflow again."
+    )

@@ -138,12 +138,17 @@ class PullRequest(FromGitHub):
     repository, so the head was pushed at or before it.  For a fork, only its author's pushes count.  For a branch of
     the competition's own repository, every merge counts; a deleted fork has no time of a push.  In both cases `head_at`
     may be as late as `updated_at`.
+
+    `head_ref` is a branch of the repository `head_repository`, by numeric id: None if that was deleted.
     """
 
     number: int
     author: Author = Field(default=None, validation_alias="user", validate_default=True)
     head_sha: Sha = Field(validation_alias=AliasPath("head", "sha"))
     base_ref: str = Field(validation_alias=AliasPath("base", "ref"))
+    head_ref: str = Field(default="", validation_alias=AliasPath("head", "ref"))
+    head_repository: int | None = Field(default=None, validation_alias=AliasPath("head", "repo", "id"))
+    base_repository: int | None = Field(default=None, validation_alias=AliasPath("base", "repo", "id"))
     is_draft: OrFalse = Field(default=False, validation_alias="draft")
     is_open: Annotated[bool, BeforeValidator(lambda state: state == "open" if isinstance(state, str) else state)] = (
         Field(validation_alias="state")
@@ -152,6 +157,11 @@ class PullRequest(FromGitHub):
     merged: Annotated[bool, BeforeValidator(lambda at: at not in (None, False))] = Field(validation_alias="merged_at")
     updated_at: Time
     head_at: Time
+
+    @property
+    def is_of_repository(self) -> bool:
+        """Whether the head is a branch of the repository itself, not of a fork."""
+        return self.head_repository is not None and self.head_repository == self.base_repository and bool(self.head_ref)
 
     @classmethod
     def of(cls, payload: Any) -> Self:

@@ -86,6 +86,8 @@ def deploy_pages(play: Play, inputs: Inputs) -> Inputs:
     """What is on GitHub Pages lies in `hub.pages`, then."""
     if not (play.token.allows("pages", "write") and play.token.allows("id-token", "write")):
         raise StepFailed('Ensure GITHUB_TOKEN has permission "pages: write" and "id-token: write"')
+    if (play.hub.world.settings.get("pages") or {}).get("build_type") != "workflow":
+        raise StepFailed("Failed to create deployment (status: 404). Ensure GitHub Pages has been enabled")
     artifact = next(artifact for artifact in play.live.run.artifacts if artifact.name == PAGES)
     shutil.rmtree(play.hub.pages, ignore_errors=True)
     with zipfile.ZipFile(io.BytesIO(artifact.content)) as archive:

@@ -41,6 +41,16 @@ FRESH: Json = {
 }
 """A new public repository's."""
 
+SITE: Json = {
+    "status": None,
+    "cname": None,
+    "custom_404": False,
+    "public": True,
+    "build_type": "workflow",
+    "html_url": "https://acme.github.io/kernels/",
+}
+"""GitHub Pages, once they are on."""
+
 ACTIONS_APP = 15368
 _NO_PLAN = "Upgrade to GitHub Pro or make this repository public to enable this feature."
 _NO_PAGES = "Your current plan does not support GitHub Pages for this repository."

@@ -5,6 +5,7 @@
             /cancel                                    ends open requests
             /show /help                                get an answer
             /check                                     is for maintainers, on changed tasks
+            /ci                                        is for maintainers, on branches of this repository
 
 A refusal is a reply to the comment.  Strangers get no reply, because every reply costs API requests.
 """
@@ -70,6 +71,8 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
         return Decision(why="answered", answer=HELP)
     if command.verb is Verb.CHECK:
         return _check(event.comment, facts)
+    if command.verb is Verb.CI:
+        return _test(facts)
     if facts.pull.base_ref != event.default_branch:
         raise Refused(f"This pull request does not target `{event.default_branch}`, so it is not judged.")
     require_welcome(facts.pull.author, facts.competition)
@@ -101,8 +104,7 @@ def _show(entry: SubmissionPath, facts: EventFacts) -> str:
 
 
 def _check(comment: Comment, facts: EventFacts) -> Decision:
-    if not facts.permission.can_write:
-        raise Refused("`/check` runs code on our machines, so it needs write access to this repository.")
+    _require_maintainer(Verb.CHECK, facts)
     if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
         raise Refused("`/check` runs changed tasks, and this pull request changes none.")
     # Any later update may be a push: GitHub may not report the time of a push to a fork yet.
@@ -115,6 +117,29 @@ def _check(comment: Comment, facts: EventFacts) -> Decision:
     if facts.task_faults:
         raise Refused(f"The task does not load:\n\n{fence(facts.task_faults, 6000)}")
     return Decision(why="a maintainer runs the changed tasks", checks_tasks=True, reaction=Reaction.ROCKET)
+
+
+def _test(facts: EventFacts) -> Decision:
+    """Run ci.yml on the head's branch.
+
+    A fork's code never gets a token, so the branch must be this repository's: only accounts with write access, and
+    Dependabot, push to it.
+    """
+    pull = facts.pull
+    _require_maintainer(Verb.CI, facts)
+    if not pull.is_of_repository:
+        raise Refused(
+            "`/ci` runs only branches of this repository, because a fork's code never gets a token. Changed tasks of a "
+            "fork run with `/check`. To run anything else, read it and push it to a branch of this repository."
+        )
+    if not pull.is_open:
+        raise Refused("This pull request is closed. Reopen it to run the tests.")
+    return Decision(why="a maintainer runs the tests", tested_branch=pull.head_ref, reaction=Reaction.ROCKET)
+
+
+def _require_maintainer(verb: Verb, facts: EventFacts) -> None:
+    if not facts.permission.can_write:
+        raise Refused(f"`/{verb}` runs code on our machines, so it needs write access to this repository.")
 
 
 def _cancel(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decision:

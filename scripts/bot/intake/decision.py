@@ -63,6 +63,7 @@ class EventFacts:
 class Decision:
     """What to do.  `why` is a line for the log, `answer` a comment of its own that replies to a command.
 
+    `tested_branch` is the branch of this repository on which ci.yml runs.
     `notice` goes at the top of the pull request's comment.  If it is None and `is_settled`, an older notice is removed.
     """
 
@@ -76,6 +77,7 @@ class Decision:
     answer: str = ""
     reaction: Reaction | None = None
     checks_tasks: bool = False
+    tested_branch: str = ""
 
 
 # Modes and open requests.

@@ -34,7 +34,7 @@ from scripts.standings.standings import Standings, standings
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
-_BLIND = frozenset({Verb.HELP, Verb.CANCEL})
+_BLIND = frozenset({Verb.HELP, Verb.CANCEL, Verb.CI})
 """Commands that need none of the pull request's files."""
 
 
@@ -126,7 +126,8 @@ def _is_author(event: CommentEvent, pull: PullRequest) -> bool:
 
 def _permission(event: Event, pull: PullRequest, github: GitHub) -> Permission:
     """The commenter's permission; the author's is read only if it matters."""
-    if not isinstance(event, CommentEvent) or (_is_author(event, pull) and _verb(event) is not Verb.CHECK):
+    is_for_maintainers = _verb(event) in (Verb.CHECK, Verb.CI)
+    if not isinstance(event, CommentEvent) or (_is_author(event, pull) and not is_for_maintainers):
         return Permission.NONE
     return github.permission_of(event.comment.author)
 

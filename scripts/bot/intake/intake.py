@@ -44,6 +44,7 @@ LATE = timedelta(minutes=1)
 without requests.  If a younger event was overtaken all the same, `report` makes no row of it."""
 MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
 WORKFLOW = "intake.yml"
+CI_WORKFLOW = "ci.yml"
 CHECK_WORKFLOW = "check.yml"
 """Runs a changed task in the sandbox on GitHub's own machines, after a maintainer's `/check`."""
 
@@ -219,5 +220,8 @@ def _start(decision: Decision, pull: PullRequest, asked: Sequence[Request], gith
     if decision.checks_tasks:
         inputs = {"pull_request": str(pull.number), "head_sha": pull.head_sha}
         start_workflow(github, CHECK_WORKFLOW, inputs, branch)
+    if decision.tested_branch:
+        # In full: a tag of the same name would win.
+        start_workflow(github, CI_WORKFLOW, {}, f"refs/heads/{decision.tested_branch}")
     if failures:
         raise failures[0]

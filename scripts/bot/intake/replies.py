@@ -21,6 +21,7 @@ HELP = """\
 | `/cancel` | Cancel queued and running judgings |
 | `/show` | Show your ranks, your open judgings and your quota |
 | `/check` | Run changed tasks; for maintainers |
+| `/ci` | Run the repository's tests on one of its branches; for maintainers |
 
 Write one command per comment, on a line of its own; `gpu=NAME` limits it to one board, as in `/rank gpu=CPU`.
 Every push to a draft is tested and timed; a pull request that is ready for review is ranked.

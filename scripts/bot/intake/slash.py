@@ -5,6 +5,7 @@
     /cancel                                 cancel open requests
     /show  /help                            show standings; list the commands
     /check                                  a maintainer runs the changed tasks
+    /ci                                     a maintainer runs the repository's own tests on its branch
 
 A comment holds one command, at the beginning of a line of its own, with any text on other lines.  `gpu=` limits it to a
 board and can be repeated.  Quotes, code and indented lines are ignored.  A comment without a command is conversation;
@@ -46,6 +47,7 @@ class Verb(StrEnum):
     SHOW = "show"
     HELP = "help"
     CHECK = "check"
+    CI = "ci"
 
     @property
     def mode(self) -> Mode | None:
