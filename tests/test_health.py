@@ -132,6 +132,7 @@ def test_damage_makes_the_judging_void_when_the_sandbox_is_closed():
 
 
 @pytest.mark.walls
+@pytest.mark.alone  # other tests write to memory, too
 def test_files_under_way_are_freed_before_the_next_player_starts():
     """In a circle of sockets, only the kernel's own search finds them, some time after the player's end."""
     hide = """
