@@ -126,6 +126,7 @@ def _environment(home: Path, wheels: Path) -> dict[str, str]:
         "HOME": str(home),
         "LANG": "C.UTF-8",
         "PATH": os.pathsep.join([str(Path(_python()).parent), os.environ["PATH"]]),
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",  # Debian and Ubuntu ask for it, even in an empty home
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_FIND_LINKS": str(wheels),
         "PIP_NO_INDEX": "1",
