@@ -208,7 +208,7 @@ def test_without_waiting_it_is_told_what_is_left_and_when_there_is_more(desk: De
 
 
 def test_a_private_competition_tells_its_quota_and_site_to_whom_it_lets_in(desk: Desk) -> None:
-    desk.world.settings["repository"] = {"private": True, "visibility": "private"}
+    desk.world.settings |= {"repository": {"private": True, "visibility": "private"}, "pages": None}
     desk.submit()
     assert desk.end["quota"], "the ledger was read with the token"
     assert desk.end["site"].startswith("http://pages.127.0.0.1:"), "guessed, as of an Enterprise server"

@@ -181,7 +181,7 @@ def site(cup: Cup) -> Iterator[str]:
     with site_server(cup.pages) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         pages = {"url": cup.world.api_url, "status": "built", "cname": None, "custom_404": True, "public": True}
-        cup.world.settings["pages"] = pages | {"html_url": url_of(server)}
+        cup.world.settings["pages"] = pages | {"build_type": "workflow", "html_url": url_of(server)}
         yield url_of(server)
         server.shutdown()
 
