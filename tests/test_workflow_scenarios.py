@@ -443,7 +443,7 @@ def test_pull_requests_at_once_all_get_their_rows(contest: Contest, request: pyt
 def test_of_more_than_an_hours_budget_allows_nothing_is_lost_and_what_waits_is_told(
     contest: Contest, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`--pulls 200` has the thousand requests an hour of a repository; it takes half an hour."""
+    """`--pulls 200` has the thousand requests an hour of a repository; it takes ten minutes."""
     count = request.config.getoption("--pulls")
     budget = contest.world.budgets.setdefault(contest.world.bot.id, Budget(0))
     budget.limit = max(36, 5 * count)
