@@ -1,4 +1,4 @@
-"""The locks of `.github/actions`: each is complete, since pip is told to add nothing, and holds what the commands import."""
+"""Each lock of `.github/actions` has all that the commands import, and all that these packages need: pip adds nothing."""
 
 import os
 import re

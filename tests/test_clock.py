@@ -45,3 +45,11 @@ def test_what_cannot_be_told_from_the_overhead_is_not_called_steady():
     assert timing.ratio.value == 1.0
     assert not timing.steady
     assert "too short" in timing.note
+
+
+def test_whether_a_run_stalls_follows_from_its_samples_which_the_overhead_may_change():
+    """At the edge a window stalls and its sample does not: that must not end a judging."""
+    quick, seeds = (90.0,) * (WARMUPS + SAMPLES - 1), tuple(range(WARMUPS + SAMPLES))
+    edge, plain = (Windows(windows_us=(*quick, us), seeds=seeds, counts_stalls=True) for us in (50_095.0, 60_000.0))
+    assert edge.stalls and edge.as_run(0, overhead_us=100.0).estimator == "trimmed mean"
+    assert plain.stalls and plain.as_run(0, overhead_us=100.0).estimator == "mean"

@@ -55,6 +55,10 @@ def test_a_run_in_which_a_call_stalls_is_played_again_like_a_disturbed_one():
     files = quiet_of()
     assert [files.must_repeat(0.0, "submission", "size=4", stalls=True) for _ in range(3)] == [True, True, False]
     assert not files.must_repeat(0.0, "submission", "size=8", stalls=False)
+    anchors = quiet_of()
+    assert all(anchors.must_repeat(0.0, "anchor", "size=4", stalls=True) for _ in range(MAX_OWN_REPEATS))
+    with pytest.raises(JudgeError, match=r"^a call stalled during a run of the anchor"):
+        anchors.must_repeat(0.0, "anchor", "size=4", stalls=True)
 
 
 def test_a_disturbed_run_of_the_anchor_never_counts():

@@ -1185,7 +1185,7 @@ JIT = base64.b64encode(b'{".runner": "e30="}' * 300).decode()
 
 
 class Judge:
-    """The judge's end: the folder for registrations, and a worker that `busy` stands for."""
+    """The judge's side: the folder for registrations, and a file `busy` in place of a running worker."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -471,12 +471,18 @@ def test_a_file_that_is_no_key_is_named_and_nothing_is_sent(text, why, stage, tm
 
 
 @pytest.mark.parametrize(
-    "options", [["--app", "Iv23li"], ["--app-key", "key.pem"], ["--app", "I", "--app-key", "k", "--check"]]
+    "options",
+    [
+        ["--app", "Iv23li"],
+        ["--app-key", "key.pem"],
+        ["--app", "I", "--app-key", "k", "--check"],
+        ["--app", "I", "--app-key", "k", "--new-app"],
+    ],
 )
 def test_an_app_needs_its_key(options, stage):
     code, _, err = stage.call(*options)
     assert code == 2
-    assert "--app and --app-key belong together, without --check" in err
+    assert "--app and --app-key belong together, without --check and --new-app" in err
 
 
 def test_a_token_that_may_not_write_secrets_is_told_what_it_lacks(stage, key_file):

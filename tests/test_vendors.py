@@ -343,7 +343,7 @@ def test_the_comment_has_a_short_table_and_the_way_to_the_report(tmp_path):
     text = in_the_pull_request(judgement)
     link = "[the run's artifacts](https://github.com/acme/kernels/actions/runs/7#artifacts)"
     assert (
-        f"ncu on one more call; the full report is `profile-1.ncu-rep` in `reports`, for seven days among {link}:"
+        f"ncu on one more call; the full report is `profile-1.ncu-rep` in `reports`, among {link} (kept 7 days):"
         in text
     )
     assert "| Kernel | Launches | Time | Compute | Memory | Occupancy | Registers | Limited by |" in text

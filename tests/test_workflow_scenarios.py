@@ -28,7 +28,7 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.setup.app import PERMISSIONS, SECRET, VARIABLE
 from scripts.setup.wanted import MAIN_RULESET
-from tests.actions import Expressions, Hub, Play, StepFailed, WarmPython
+from tests.actions import Expressions, Hub, Play, StepFailed, WarmPython, shell
 from tests.actions.node import find_node
 from tests.competition import (
     COPIED,
@@ -372,7 +372,7 @@ def test_a_profile_is_told_with_the_way_to_its_report(contest: Contest) -> None:
     run = next(run for run in contest.world.runs.values() if "reports" in {one.name for one in run.artifacts})
     assert {one.name for one in run.artifacts} == {"bundle", "judgement", "reports"}
     page = f"{contest.server.url}/{contest.world.repository}/actions/runs/{run.id}"
-    assert f"the full report is `profile-1.ncu-rep` in `reports`, for seven days among `{page}`" in contest.comment(
+    assert f"the full report is `profile-1.ncu-rep` in `reports`, among `{page}` (kept 7 days)" in contest.comment(
         pull.number
     )
     assert contest.judgements() == (), "a profile is nothing for the ledger"
@@ -441,9 +441,13 @@ def test_pull_requests_at_once_all_get_their_rows(contest: Contest, request: pyt
 
 
 def test_of_more_than_an_hours_budget_allows_nothing_is_lost_and_what_waits_is_told(
-    contest: Contest, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    contest: Contest,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """`--pulls 200` has the thousand requests an hour of a repository; it takes ten minutes."""
+    monkeypatch.setattr(shell, "TIMEOUT_S", 15 * 60)  # the reconciler's own limit
     count = request.config.getoption("--pulls")
     budget = contest.world.budgets.setdefault(contest.world.bot.id, Budget(0))
     budget.limit = max(36, 5 * count)

@@ -62,7 +62,7 @@ class Windows:
     """The referee's measurements per call, if the player reported `windows_us` itself."""
     gpu: GpuState | None = None
     counts_stalls: bool = False
-    """Whether all samples count in full, because the player stalls again and again."""
+    """Whether all samples count in full if one of them stalls, because the player stalls again and again."""
 
     @property
     def stalls(self) -> bool:
@@ -70,12 +70,13 @@ class Windows:
 
     def as_run(self, order: int, overhead_us: float) -> Run:
         times = tuple(max(window - overhead_us, RESOLUTION * overhead_us) for window in self.windows_us)
+        samples = times[WARMUPS:]
         return Run(
             order=order,
             warmups_us=times[:WARMUPS],
-            samples_us=times[WARMUPS:],
+            samples_us=samples,
             seeds=self.seeds,
-            estimator="mean" if self.counts_stalls else "trimmed mean",
+            estimator="mean" if self.counts_stalls and stalls(samples) else "trimmed mean",
         )
 
 

@@ -65,7 +65,7 @@ class Quiet:
         self._repeats[key] += 1
         is_enough = self._repeats[key] > (MAX_OWN_REPEATS if is_ours else MAX_REPEATS)
         if is_enough and is_ours:
-            how = "and a call stalled " if stalls else ""
-            raise JudgeError(f"other work took {share:.0%} of a core {how}during a run of the {side}: {_WAY_OUT}")
+            why = f"other work took {share:.0%} of a core" if share > MAX_COMPANY else "a call stalled"
+            raise JudgeError(f"{why} during a run of the {side}: {_WAY_OUT}")
         self.repeats += not is_enough
         return not is_enough

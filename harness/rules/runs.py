@@ -71,10 +71,10 @@ class Runs:
                     break
                 undo()
             self.company.append(company)
-            windows = replace(windows, counts_stalls=self._counts_stalls(entry, case, windows))
             # A player that other work slows down looks like one that works in secret.
             may_blame = not quiet or company <= MAX_COMPANY
-            return self._settle(entry, case, phase, windows, may_blame=may_blame)
+            settled = self._settle(entry, case, phase, windows, may_blame=may_blame)
+            return replace(settled, counts_stalls=self._counts_stalls(entry, case, settled))
 
         return play
 

@@ -75,7 +75,7 @@ def role_of(root: Path = Path("/")) -> str:
 
 
 def _settings(root: Path) -> dict[str, str]:
-    """What install.sh was told about this machine."""
+    """The settings that install.sh wrote."""
     settings: dict[str, str] = {}
     for name in ("registrar", "machine"):
         path = root / f"etc/pullrank/{name}.conf"

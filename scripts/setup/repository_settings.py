@@ -167,35 +167,28 @@ _LEDGER_RULESET = Ruleset(
     ),
     wanted=LEDGER_RULESET,
 )
-_ENVIRONMENT = Environment(
-    about=About(
-        name="environment",
-        must=f"{_ENVIRONMENT_NAME}: only {MAIN} and branches that you add may deploy",
-        right="Actions or Administration",
-        clicks=f"Settings → Environments → {_ENVIRONMENT_NAME} → Deployment branches and tags: "
-        f"Selected branches and tags → Add: {MAIN}",
-    ),
-    name=_ENVIRONMENT_NAME,
+
+
+def _environment(name: str, environment: str, what: str, page: str) -> Environment:
+    """An environment for `main`.  `page` is where to click in the list of environments."""
+    clicks = (
+        f"Settings → Environments → {page} → Deployment branches and tags: Selected branches and tags → Add: {MAIN}"
+    )
+    about = About(name=name, must=f"{environment}: {what}", right="Actions or Administration", clicks=clicks)
+    return Environment(about=about, name=environment)
+
+
+_ENVIRONMENT = _environment(
+    "environment", _ENVIRONMENT_NAME, f"only {MAIN} and branches that you add may deploy", _ENVIRONMENT_NAME
 )
-_ANNOUNCE = Environment(
-    about=About(
-        name="announcements",
-        must=f"{_ANNOUNCE_NAME}: only {MAIN} can use its secrets, the webhooks",
-        right="Actions or Administration",
-        clicks=f"Settings → Environments → New environment: {_ANNOUNCE_NAME} → Deployment branches and tags: "
-        f"Selected branches and tags → Add: {MAIN}",
-    ),
-    name=_ANNOUNCE_NAME,
+_ANNOUNCE = _environment(
+    "announcements",
+    _ANNOUNCE_NAME,
+    f"only {MAIN} can use its secrets, the webhooks",
+    f"New environment: {_ANNOUNCE_NAME}",
 )
-_BOT = Environment(
-    about=About(
-        name="bot",
-        must=f"{BOT_NAME}: only {MAIN} can use its secret, the key of a GitHub App",
-        right="Actions or Administration",
-        clicks=f"Settings → Environments → New environment: {BOT_NAME} → Deployment branches and tags: "
-        f"Selected branches and tags → Add: {MAIN}",
-    ),
-    name=BOT_NAME,
+_BOT = _environment(
+    "bot", BOT_NAME, f"only {MAIN} can use its secret, the key of a GitHub App", f"New environment: {BOT_NAME}"
 )
 _PAGES = Pages(
     about=About(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.actions.warm import WarmPython
 
-TIMEOUT_S = 900
+TIMEOUT_S = 180
 # Without `shell:`, GitHub gives bash no pipefail.
 _CALLS = {"": ["bash", "-e"], "bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"]}
 _FILES = {"GITHUB_ENV": "env", "GITHUB_OUTPUT": "output", "GITHUB_PATH": "path", "GITHUB_STEP_SUMMARY": "summary"}

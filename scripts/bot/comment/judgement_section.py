@@ -210,7 +210,7 @@ def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
     where = ""
     if counters.report_bytes:
         artifacts = run_link(run_url, "the run's artifacts", "#artifacts") or "the run's artifacts"
-        where = f"; the full report is `{counters.report_name(number)}` in `reports`, for seven days among {artifacts}"
+        where = f"; the full report is `{counters.report_name(number)}` in `reports`, among {artifacts} (kept 7 days)"
     return f"{counters.tool} on one more call{where}:\n\n{table(found.head, rows)}"
 
 

@@ -109,7 +109,7 @@ class Site:
         return self.judges(board) and not self.is_closed(board.task)
 
     def find_run(self, judgement: Judgement) -> str:
-        """The page of the run that judged; empty once GitHub has deleted it, or if its address is none."""
+        """The page of the run that judged; empty once GitHub has deleted it, or without an https address."""
         url = judgement.run_url or ""
         return url if url.startswith("https://") and self.now - judgement.finished_at < RUNS_LIVE else ""
 
