@@ -569,7 +569,7 @@ def test_a_thread_that_is_gone_is_said_to_be_and_nothing_is_in_doubt(cup: Cup, d
     cup.judge(ada)
     line = only(cup.announce(after(ada)))
     assert "DISCORD_WEBHOOK: there is no such thread" in line and "thread_id=" in line and not discord.messages
-    cup.addresses[DEFAULT_WEBHOOK] = cup.addresses[DEFAULT_WEBHOOK].replace("77", "78")
+    cup.addresses[DEFAULT_WEBHOOK] = cup.addresses[DEFAULT_WEBHOOK].replace("thread_id=77", "thread_id=78")
     cup.announce(after(ada) + timedelta(hours=1))
     assert only(discord.messages).thread == "78" and not any(told.doubtful for told in cup.told().values())
 
