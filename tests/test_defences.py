@@ -101,8 +101,8 @@ def ends_as_ours(outcome):
 
 
 def holds_the_machine(outcome):
-    """The kernel took seconds to end one of its players; with more locks, hours."""
-    return isinstance(outcome, Judgement) and max(ENDS_S) > 3
+    """The kernel took more than a second to end one of its players; with more locks, hours."""
+    return isinstance(outcome, Judgement) and max(ENDS_S) > 1
 
 
 def breaks_the_judge(outcome):
