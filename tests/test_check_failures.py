@@ -15,7 +15,7 @@ from tests.competition import Scene
 from tests.github_server import Failure, Pull, Run, Way
 from tests.test_ci_check import FIT, RIGHT, ask, asked, comments, files_of, zipped
 
-REST = "* /repos/*"
+API = "* /[rg]*/*"
 CALLS = 9
 """Of a check of one task, after the comment that asks for it was heard."""
 HOW = {
@@ -60,10 +60,10 @@ def assert_whole(scene: Scene, pull: Pull) -> None:
 
 def test_without_failures_a_check_takes_so_many_calls(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
-    before = len(scene.server.requests(REST))
+    before = len(scene.server.requests(API))
     play(scene, run)
     assert_whole(scene, pull)
-    assert len(scene.server.requests(REST)) - before == CALLS
+    assert len(scene.server.requests(API)) - before == CALLS
 
 
 def sampled() -> list[tuple[int, str]]:
@@ -76,7 +76,7 @@ def sampled() -> list[tuple[int, str]]:
 def test_a_call_fails(scene: Scene, nth: int, how: str) -> None:
     pull, run = ask(scene, files_of("tiny"))
     failure, times = HOW[how]
-    scene.server.fail(REST, failure, nth=nth, times=times)
+    scene.server.fail(API, failure, nth=nth, times=times)
     play(scene, run)
     scene.server.failures.clear()
     scene.world.add_comment(pull.number, scene.world.owner, "/check")

@@ -780,13 +780,13 @@ def test_what_is_cancelled_is_ended_told_and_stopped(stage: Stage) -> None:
     assert stage.server.requests("POST */cancel")
 
 
-def test_a_strangers_command_costs_two_requests_and_gets_no_answer(stage: Stage) -> None:
+def test_a_strangers_command_costs_a_request_and_a_query_and_gets_no_answer(stage: Stage) -> None:
     pull = stage.world.open_pull(stage.world.add_user("alice"), {PATH: SOURCE})
     stage.intake()
     comment = stage.world.add_comment(pull.number, stage.world.add_user("mallory"), "/cancel")
     stage.server.log.clear()
     assert stage.intake() == f"#{pull.number}: a stranger's command."
-    assert len(stage.server.rest_requests()) == 2
+    assert len(stage.server.rest_requests()) == len(stage.server.queries()) == 1
     assert len(stage.bodies(pull.number)) == 2 and not comment.reactions and stage.requests()[0].is_open
 
 

@@ -613,7 +613,7 @@ def test_a_result_that_nobody_delivered_is_delivered(scene: Scene, capsys: pytes
     [
         ("PATCH */issues/comments/*", 2),  # the whole, and the short one
         ("PATCH */check-runs/*", 2),
-        ("GET */issues/*/comments", 1),
+        ("POST /graphql/Comments/*", 1),
         ("PUT */merge", 1),
         ("POST */dispatches", 1),
     ],
@@ -656,7 +656,7 @@ def test_a_report_that_github_does_not_take_as_a_comment_stands_in_the_check_and
 @pytest.mark.parametrize(
     ("pattern", "times", "words"),
     [
-        ("GET */issues/*/comments", 1, "accepted (AC), benchmark only"),  # what the check says still
+        ("POST /graphql/Comments/*", 1, "accepted (AC), benchmark only"),  # what the check says still
         ("PATCH */check-runs/*", 2, "accepted (AC); its report is lost; `/rerun` judges it again"),
     ],
 )
@@ -797,7 +797,7 @@ def test_a_pull_request_that_cannot_be_read_holds_up_nothing(scene: Scene, capsy
     scene.world.close(gone)
     scene.events.clear()
     scene.server.fail("GET */pulls", Failure(status=404), nth=2, times=1000)  # of the closed ones
-    scene.server.fail(f"GET */pulls/{gone.number}", Failure(status=404), times=1000)
+    scene.server.fail(f"* /graphql/Pull/{gone.number}", Failure(status=404), times=1000)
     unheard = scene.world.open_pull(scene.world.add_user("bob"), {path_of("bob"): FASTER})
     scene.events.clear()
     assert "requests 1 of 1 boards" in settle(scene, capsys)
@@ -825,7 +825,7 @@ def test_what_was_withdrawn_is_stopped_where_intake_has_died_before_it_came_to_t
     (run,) = scene.waiting()
     assert scene.resolve(run) == 0
     scene.world.add_comment(pull.number, scene.alice, "/cancel")
-    scene.server.fail("*/comments*", Failure(status=422), nth=2)  # the command was obeyed, and its answer is lost
+    scene.server.fail("POST /graphql/Comments/*", Failure(status=422))  # the command was obeyed, and its answer is lost
     scene.intake()
     assert scene.waiting() == [run]
     assert "stopped its run, which is no longer wanted" in settle(scene, capsys)

@@ -1,4 +1,7 @@
-"""The number of requests for judging one board, of a token's thousand in an hour; the server counts."""
+"""The number of requests for judging one board, of a token's thousand in an hour; the server counts.
+
+GitHub counts GraphQL queries apart: of these, a token has a thousand in an hour, too.
+"""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,10 +12,12 @@ import pytest
 from tests.competition import FASTER, SOURCE, Make, Scene, of_its_board, path_of, two_boards
 from tests.github_server import Run
 
-CLAIM = 12
+CLAIM = 9
 """Requests for one judged board, from the pull request's opening or a push to its merge and publication."""
-COMMAND = 2
-"""And for a command: which pull request it stands in front of, and the reaction to it."""
+QUERIES = 3
+"""And queries: for the pull request, and for the comment, twice after a push."""
+COMMAND = 1
+"""And for a command: the reaction to it."""
 
 
 @pytest.fixture
@@ -54,15 +59,17 @@ def meter(scene: Scene) -> Meter:
     return Meter(scene)
 
 
-def test_a_first_submission_costs_eleven_requests(scene: Scene, meter: Meter) -> None:
-    assert sum(meter.of_first(scene.honest())) == CLAIM - 1
+def test_a_first_submission_costs_nine_requests_and_two_queries(scene: Scene, meter: Meter) -> None:
+    assert sum(meter.of_first(scene.honest())) == CLAIM
+    assert len(scene.server.queries()) == QUERIES - 1
     (pull,) = scene.world.pulls.values()
     assert pull.merged_at and scene.runs("publish.yml")
 
 
-def test_each_of_the_eleven_has_its_reason(scene: Scene, meter: Meter) -> None:
+def test_each_of_them_has_its_reason(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest())
-    assert [(entry.route or "").replace("/repos/{owner}/{repo}", "") for entry in scene.server.rest_requests()] == [
+    api = [entry for entry in scene.server.log if entry.route or entry in scene.server.queries()]
+    assert [(entry.route or str(entry)).replace("/repos/{owner}/{repo}", "") for entry in api] == [
         # intake
         "POST /issues/{issue_number}/comments",
         "POST /actions/workflows/{workflow_id}/dispatches",
@@ -72,39 +79,40 @@ def test_each_of_the_eleven_has_its_reason(scene: Scene, meter: Meter) -> None:
         "GET /actions/runs/{run_id}/jobs",
         "GET /actions/artifacts/{artifact_id}/{archive_format}",
         # still open, ready, and for the same branch?
-        "GET /pulls/{pull_number}",
+        "POST /graphql/Pull/1",
         "PATCH /check-runs/{check_run_id}",
         # others write to the comment, too
-        "GET /issues/{issue_number}/comments",
+        "POST /graphql/Comments/1",
         "PATCH /issues/comments/{comment_id}",
         "PUT /pulls/{pull_number}/merge",
         "POST /actions/workflows/{workflow_id}/dispatches",
     ]
 
 
-def test_what_is_judged_and_refused_costs_eight(scene: Scene, meter: Meter) -> None:
-    assert meter.of_first(scene.honest(wrong="line 2: output[3] is 1, expected 2")) == (2, 1, 5)
+def test_what_is_judged_and_refused_costs_seven(scene: Scene, meter: Meter) -> None:
+    assert meter.of_first(scene.honest(wrong="line 2: output[3] is 1, expected 2")) == (2, 1, 4)
 
 
-def test_a_draft_costs_eight(scene: Scene, meter: Meter) -> None:
-    assert meter.of_first(scene.honest(), draft=True) == (2, 1, 5)
+def test_a_draft_costs_seven(scene: Scene, meter: Meter) -> None:
+    assert meter.of_first(scene.honest(), draft=True) == (2, 1, 4)
 
 
-def test_an_entry_that_improves_nothing_costs_ten(scene: Scene, meter: Meter) -> None:
+def test_an_entry_that_improves_nothing_costs_eight(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(ratio=0.5))
-    assert meter.of_first(scene.honest(ratio=0.8), FASTER + b"# slower\n") == (2, 1, 7)
+    assert meter.of_first(scene.honest(ratio=0.8), FASTER + b"# slower\n") == (2, 1, 5)
 
 
-def test_an_event_that_is_heard_of_late_costs_one_more(scene: Scene, meter: Meter) -> None:
+def test_an_event_that_is_heard_of_late_costs_one_more_query(scene: Scene, meter: Meter) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     opened = scene.events[-1].payload["pull_request"]
     opened["updated_at"] = "2026-01-01T00:00:00Z"
-    assert meter.of(scene.intake) == 3
+    assert meter.of(scene.intake) == 2
+    assert len(scene.server.queries()) == 1
 
 
 def test_a_better_entry_costs_as_much_as_the_first(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(ratio=0.5))
-    assert sum(meter.of_first(scene.honest(ratio=0.3), FASTER)) == CLAIM - 1
+    assert sum(meter.of_first(scene.honest(ratio=0.3), FASTER)) == CLAIM
 
 
 def again(scene: Scene, meter: Meter) -> int:
@@ -114,15 +122,17 @@ def again(scene: Scene, meter: Meter) -> int:
     return heard + sum(meter.of_run(run, scene.honest()))
 
 
-def test_a_push_costs_twelve_for_there_is_a_comment(scene: Scene, meter: Meter) -> None:
+def test_a_push_costs_as_much_and_one_more_query_for_the_comment(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(wrong="no"))
     (pull,) = scene.world.pulls.values()
     scene.world.push(pull, {path_of("alice"): FASTER})
+    before = len(scene.server.queries())
     assert again(scene, meter) == CLAIM
+    assert len(scene.server.queries()) - before == QUERIES
     assert pull.merged_at
 
 
-def test_a_draft_that_becomes_ready_costs_twelve(scene: Scene, meter: Meter) -> None:
+def test_a_draft_that_becomes_ready_costs_as_much(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(), draft=True)
     (pull,) = scene.world.pulls.values()
     scene.world.mark_ready(pull)
@@ -137,7 +147,9 @@ def test_it_costs_two_more_to_stop_a_benchmark_that_still_waits(scene: Scene, me
     assert pull.merged_at
 
 
-def test_a_push_while_the_file_before_it_waits_costs_twelve_for_its_run_is_replaced(scene: Scene, meter: Meter) -> None:
+def test_a_push_while_the_file_before_it_waits_costs_as_much_for_its_run_is_replaced(
+    scene: Scene, meter: Meter
+) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     (older,) = scene.waiting()
     scene.world.push(pull, {path_of("alice"): FASTER})
@@ -150,27 +162,27 @@ def test_a_push_while_the_file_before_it_waits_costs_twelve_for_its_run_is_repla
 
 
 @pytest.mark.parametrize("command", ["/rerun", "/rank", "/benchmark gpu=CPU"])
-def test_a_command_costs_two_more(scene: Scene, meter: Meter, command: str) -> None:
+def test_a_command_costs_one_more(scene: Scene, meter: Meter, command: str) -> None:
     meter.of_first(scene.honest(wrong="no"))
     (pull,) = scene.world.pulls.values()
     scene.world.add_comment(pull.number, scene.alice, command)
     assert again(scene, meter) <= CLAIM + COMMAND
 
 
-def test_what_intake_refuses_costs_two(scene: Scene, meter: Meter) -> None:
+def test_what_intake_refuses_costs_a_request_and_a_query(scene: Scene, meter: Meter) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): b"x = 1\n"})
-    assert meter.of(scene.intake) == 2
+    assert meter.of(scene.intake) == len(scene.server.queries()) == 1
     assert not scene.waiting()
 
 
-def test_what_is_refused_when_its_turn_comes_costs_six(scene: Scene, meter: Meter) -> None:
+def test_what_is_refused_when_its_turn_comes_costs_five(scene: Scene, meter: Meter) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     heard = meter.of(scene.intake)
     scene.root = scene.copy_of_main()
     shutil.rmtree(scene.root / "tasks/vectoradd")
     (run,) = scene.waiting()
     costs = heard, meter.of(lambda: scene.resolve(run)), meter.of(lambda: scene.report(run))
-    assert costs == (2, 0, 4) and "no longer exists" in scene.comment(1)
+    assert costs == (2, 0, 3) and "no longer exists" in scene.comment(1)
 
 
 def test_what_is_no_submission_costs_at_most_one(scene: Scene, meter: Meter) -> None:

@@ -612,7 +612,7 @@ def test_watching_outlives_an_outage_and_tells_it_once(desk: Desk) -> None:
     desk.submit()
     desk.scene.intake()
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
-    desk.scene.server.fail("GET */comments", Failure(way=Way.HTML), times=2)
+    desk.scene.server.fail("POST /graphql/Comments/*", Failure(way=Way.HTML), times=2)
     told = desk.call("watch", "1", "--json", "--every", "0.1")
     assert told[-1]["exit_code"] == 0 and desk.said.count("trying again") == 1
 
@@ -653,11 +653,11 @@ def test_a_bot_that_does_not_answer_is_told_of_once_with_the_place_to_look(
 ) -> None:
     monkeypatch.setattr("scripts.commands.submit.ANSWER_S", 0.2)
     desk.submit("--draft")
-    before = len(desk.scene.server.requests("GET */comments"))
+    before = len(desk.scene.server.requests("POST /graphql/Comments/*"))
     told: list[dict[str, Any]] = []
     watching = Thread(target=lambda: told.extend(desk.call("watch", "--json", "--every", "0.1")))
     watching.start()
-    while len(desk.scene.server.requests("GET */comments")) < before + 8:
+    while len(desk.scene.server.requests("POST /graphql/Comments/*")) < before + 8:
         assert watching.is_alive()
     desk.scene.intake()
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())

@@ -1,4 +1,4 @@
-"""A client for GitHub's REST API with the types of `scripts/github/pulls.py`.
+"""A client for GitHub's API with the types of `scripts/github/pulls.py`.
 
 It does not read the contents of forks: `scripts/github/fork.py` does that through git.
 """
@@ -12,6 +12,7 @@ from itertools import islice
 from urllib.parse import quote
 
 from scripts.common.text import shorten_markdown
+from scripts.github import queries
 from scripts.github.checks import Check, CheckRun
 from scripts.github.pulls import (
     ACTIONS_BOT,
@@ -34,7 +35,7 @@ from scripts.github.pulls import (
     items,
     require,
 )
-from scripts.github.wire import API, AppKey, Wire
+from scripts.github.wire import API, MAX_PAGES, AppKey, Wire
 
 __all__ = ["API", "GitHub"]
 
@@ -69,7 +70,7 @@ class GitHub(Wire):
     # Pull requests
 
     def get_pull(self, number: int) -> PullRequest:
-        return PullRequest.of(self.ask("GET", f"/pulls/{number}"))
+        return PullRequest.of(queries.pull_in(self.query(queries.PULL, number=number)))
 
     def open_pulls(self) -> tuple[PullRequest, ...]:
         """Open pull requests, newest first; at most 1,000."""
@@ -143,7 +144,12 @@ class GitHub(Wire):
 
     def comments(self, number: int) -> Iterator[Comment]:
         """Comments of a pull request, oldest first; at most 1,000, fetched lazily."""
-        return map(Comment.of, self.pages(f"/issues/{number}/comments"))
+        after: str | None = None
+        for _ in range(MAX_PAGES):
+            page, after = queries.comments_in(self.query(queries.COMMENTS, number=number, after=after))
+            yield from map(Comment.of, page)
+            if after is None:
+                return
 
     def recent_comments(self, since: datetime) -> Iterator[tuple[int, Comment]]:
         """Comments written or edited since then on any pull request or issue, newest first, each with its number."""

@@ -2,7 +2,7 @@
 
 It uses PyGithub's documented `requester`, not its objects: those send extra requests when an attribute is missing.
 
-    a failed GET, PUT, PATCH or DELETE            retried, a few times
+    a failed GET, PUT, PATCH or DELETE            retried, a few times; so is a GraphQL query
     a failed POST                                 never retried: GitHub may have done it
     a failed update of a check run                never retried: its annotations may have been added
     any request refused by the rate limit         retried after the wait that GitHub asks for, if it is short
@@ -24,7 +24,7 @@ from urllib3 import BaseHTTPResponse
 from scripts.common.http_request import RequestFailed, RequestLimits, download
 from scripts.common.text import plain, shorten
 from scripts.github.credentials import checked_repository, checked_token
-from scripts.github.pulls import MAX_LISTED, PER_PAGE, GitHubError, RateLimitError, items
+from scripts.github.pulls import MAX_LISTED, PER_PAGE, GitHubError, RateLimitError, find, items, require
 
 API = "https://api.github.com"
 API_VERSION = "2022-11-28"
@@ -34,6 +34,8 @@ LONGEST_DOWNLOAD_S = 600.0
 _REPEATABLE = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 _ADDING = re.compile(r".*/check-runs/[0-9]+")
 """A resource that PATCH adds to instead of replacing it."""
+_STATUSES = {"NOT_FOUND": 404, "FORBIDDEN": 403}
+"""What REST would answer, by the type of GraphQL's error."""
 _HINTS = {
     401: "the token is wrong or has expired",
     403: "the token's permissions do not allow it; see `permissions:` of the workflow",
@@ -79,25 +81,31 @@ class Wire:
         self._timeout_s = timeout_s
         # Only a GitHub on this machine, for tests, is without TLS; so is its storage.
         self._schemes = ("https://", "http://") if api_url.startswith("http://") else ("https://",)
-        self._github = github.Github(
-            base_url=api_url.rstrip("/"),
-            auth=token.authentication() if isinstance(token, AppKey) else github.Auth.Token(token),
-            timeout=timeout_s,
-            user_agent="pullrank",
-            api_version=API_VERSION,
-            per_page=PER_PAGE,
-            retry=_Retries(
-                total=3,
-                allowed_methods=_REPEATABLE,
-                backoff_factor=0.5,
-                backoff_max=min(8.0, patience_s),
-                secondary_rate_wait=patience_s,
-                max_rate_limit_wait=patience_s,
-            ),
-            # GitHub itself signals its rate limits; commands stay fast until then.
-            seconds_between_requests=0,
-            seconds_between_writes=0,
-        )
+        auth = token.authentication() if isinstance(token, AppKey) else github.Auth.Token(token)
+
+        def connect(repeatable: frozenset[str]) -> github.Github:
+            return github.Github(
+                base_url=api_url.rstrip("/"),
+                auth=auth,
+                timeout=timeout_s,
+                user_agent="pullrank",
+                api_version=API_VERSION,
+                per_page=PER_PAGE,
+                retry=_Retries(
+                    total=3,
+                    allowed_methods=repeatable,
+                    backoff_factor=0.5,
+                    backoff_max=min(8.0, patience_s),
+                    secondary_rate_wait=patience_s,
+                    max_rate_limit_wait=patience_s,
+                ),
+                # GitHub itself signals its rate limits; commands stay fast until then.
+                seconds_between_requests=0,
+                seconds_between_writes=0,
+            )
+
+        self._github = connect(_REPEATABLE)
+        self._graphql = connect(_REPEATABLE | {"POST"})
 
     def __enter__(self) -> Self:
         return self
@@ -106,6 +114,7 @@ class Wire:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._github.close()
+        self._graphql.close()
 
     def ask(self, method: str, path: str, body: object = None, *, is_elsewhere: bool = False) -> Any:
         """Send one request and return the answer's JSON.  `is_elsewhere`: the path is not below the repository.
@@ -114,6 +123,30 @@ class Wire:
             GitHubError: no answer, a refusal, or no JSON.
         """
         return self._send(method, path if is_elsewhere else self._root + path, body)[0]
+
+    def query(self, query: str, **variables: object) -> Any:
+        """Send a GraphQL query about the repository, and return the answer's `data`.
+
+        GitHub counts queries and requests apart: a workflow's token has a thousand points an hour for queries, of which
+        each of ours costs one, and a thousand requests.
+
+        Args:
+            query: its variables `owner` and `name` are the repository's.
+
+        Raises:
+            GitHubError: no answer, or a refusal; with status 404 if the thing does not exist.
+        """
+        owner, _, name = self.repository.partition("/")
+        body = {"query": query, "variables": {"owner": owner, "name": name, **variables}}
+        what = " ".join(["GraphQL", *re.findall(r"^query (\w+)", query.strip()), str(variables.get("number", ""))])
+        answer, _ = self._send("POST", self._graphql.requester.graphql_url, body, self._graphql, what)
+        if not (refusals := find(answer, list, "errors")):
+            return require(answer, dict, "data")
+        kind = find(refusals[0], str, "type") or ""
+        if kind == "RATE_LIMITED":
+            raise _too_many(what, 403)
+        status = _STATUSES.get(kind, 400)
+        raise self._refused(what, github.GithubException(status, refusals[0]))
 
     def pages(self, path: str, *inside: str) -> Iterator[object]:
         """The items of a paged list, or of the list `inside` each page; at most 1,000, fetched lazily."""
@@ -142,16 +175,19 @@ class Wire:
             raise GitHubError(f"{what} cannot be downloaded ({reason}); try again", answer.status)
         return answer.content
 
-    def _send(self, method: str, path: str, body: object = None) -> tuple[Any, str]:
-        """The answer's JSON, and the target of its redirect."""
-        what = f"{method} {path.partition('?')[0]}"
+    def _send(
+        self, method: str, path: str, body: object = None, client: github.Github | None = None, what: str = ""
+    ) -> tuple[Any, str]:
+        """The answer's JSON, and the target of its redirect.  Errors call the request `what`."""
+        what = what or f"{method} {path.partition('?')[0]}"
         try:
-            headers, answer = self._github.requester.requestJsonAndCheck(method, path, input=body)
+            requester = (client or self._github).requester
+            headers, answer = requester.requestJsonAndCheck(method, path, input=body)
         except GitHubError:
             raise
         except github.GithubException as error:
             if isinstance(error, github.RateLimitExceededException) or error.status == 429:
-                raise RateLimitError(f"{what}: GitHub's rate limit is reached; try again later", error.status) from None
+                raise _too_many(what, error.status) from None
             raise self._refused(what, error) from None
         except Exception as error:
             # PyGithub also raises arbitrary errors for unexpected headers and bodies.
@@ -174,6 +210,10 @@ class Wire:
     def _hide(self, words: str, length: int) -> str:
         """A message as one short line, with the token or key removed."""
         return shorten(" ".join(plain(words).split()).replace(self._secret, "…"), length)
+
+
+def _too_many(what: str, status: int) -> RateLimitError:
+    return RateLimitError(f"{what}: GitHub's rate limit is reached; try again later", status)
 
 
 class _Retries(GithubRetry):

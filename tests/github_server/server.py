@@ -1,6 +1,7 @@
 """GitHub on loopback: HTTP around a `World`.
 
     http://127.0.0.1:PORT/api/v3/…          REST, judged by GitHub's own description
+    http://127.0.0.1:PORT/api/graphql       GraphQL, judged by GitHub's own schema; logged as `POST /graphql/Pull/1`
     http://127.0.0.1:PORT/owner/name.git    git, through its own `upload-pack` and `receive-pack`
     http://localhost:PORT/artifacts/…       storage, another host, where no token belongs
 
@@ -36,6 +37,7 @@ from tests.github_server import (  # noqa: F401
     forks_api,
     git_api,
     git_http,
+    graphql_api,
     pulls_api,
     settings_api,
     shapes,
@@ -46,6 +48,7 @@ from tests.github_server.routes import Answer, Call, Refusal, find_route, missin
 from tests.github_server.world import Budget, Token, User, World
 
 API = "/api/v3"
+GRAPHQL = "/api/graphql"
 JSON = "application/json; charset=utf-8"
 HALF = Answer(200, {"number": 1, "title": "of a pull request, half is told"})
 HTML = b"<!DOCTYPE html><html><body><h1>Unicorn!</h1></body></html>"
@@ -125,6 +128,10 @@ class GitHubServer:
         """Those that count against the token's limit."""
         return [entry for entry in self.log if entry.path.startswith("/repos/") or entry.route]
 
+    def queries(self) -> list[Logged]:
+        """Those of GraphQL, which count by themselves."""
+        return self.requests("POST /graphql/*")
+
     def counts(self) -> Counter[str]:
         """How often each route was asked."""
         return Counter(entry.route or f"{entry.method} (git or storage)" for entry in self.log)
@@ -163,12 +170,17 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(parts.path)
         is_rest = path.startswith(f"{API}/")
         shown = path.removeprefix(API) if is_rest else path
+        if path == GRAPHQL:
+            shown = graphql_api.path_of(json.loads(self.content))
         failure = github.failures.find(f"{self.command} {shown}")
         if failure and not failure.is_done:
             self._log(shown, None, None, 0)
             return self._fail(failure)
         try:
-            answer = self._answer(shown, parts.query) if is_rest else self._elsewhere(path, parts.query)
+            if path == GRAPHQL:
+                answer = self._answer_query(shown)
+            else:
+                answer = self._answer(shown, parts.query) if is_rest else self._elsewhere(path, parts.query)
         except Exception:
             github.faults.append(f"{self.command} {shown} broke the server:\n{traceback.format_exc()}")
             answer = Answer(500, {"message": "Server Error"})
@@ -216,6 +228,18 @@ class _Handler(BaseHTTPRequestHandler):
         if token:
             answer.headers |= _limits(token, self.server.github.reset_at)
         self._log(path, name, token, answer.status, body)
+        return answer
+
+    def _answer_query(self, shown: str) -> Answer:
+        token, github, body = self._token(), self.server.github, json.loads(self.content)
+        faults: list[str] = []
+        if token is None:
+            answer = Answer(401, {"message": "Bad credentials"})
+        else:
+            with github.world.lock:
+                answer, faults = graphql_api.answer(github.world, token, body)
+        self._blame("asks", shown, faults)
+        self._log(shown, None, token, answer.status, body)
         return answer
 
     def _handled(self, found: Any, token: Token | None, query: dict[str, str], body: Any) -> Answer:
@@ -364,7 +388,7 @@ def _of_app(value: str, world: World) -> Token | None:
     with contextlib.suppress(jwt.InvalidTokenError, KeyError):
         app = world.apps[jwt.decode(value, options={"verify_signature": False})["iss"]]
         jwt.decode(value, app.public_key, algorithms=["RS256"])
-        return Token(value, User(0, app.client_id, "Bot"), {"app": "read"}, Budget(5000))
+        return Token(value, User(0, app.client_id, "Bot"), {"app": "read"}, Budget(5000), Budget(5000))
     return None
 
 

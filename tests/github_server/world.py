@@ -68,6 +68,8 @@ class Token:
     user: User
     scopes: dict[str, str] | None
     budget: Budget
+    points: Budget
+    """For GraphQL queries."""
     used: int = 0
 
     @property
@@ -248,6 +250,7 @@ class World:
         self.tokens: dict[str, Token] = {}
         self.budgets: dict[int, Budget] = {}
         """By the ids of accounts."""
+        self.points: dict[int, Budget] = {}
         self.apps: dict[str, App] = {}
         """By their client ids."""
         self.pulls: dict[int, Pull] = {}
@@ -310,8 +313,8 @@ class World:
 
     def _add_token(self, value: str, user: User, scopes: dict[str, str] | None, limit: int) -> Token:
         with self.lock:
-            budget = self.budgets.setdefault(user.id, Budget(limit))
-            made = self.tokens[value] = Token(value, user, scopes, budget)
+            budget, points = (of.setdefault(user.id, Budget(limit)) for of in (self.budgets, self.points))
+            made = self.tokens[value] = Token(value, user, scopes, budget, points)
         return made
 
     # What people do
