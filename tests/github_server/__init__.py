@@ -7,7 +7,7 @@
         pull = world.open_pull(world.add_user("alice"), {"submissions/vectoradd/alice/submission.py": "…"})
         server.fail("POST */comments", Failure(status=502, is_done=True))
 
-`openapi.json` is GitHub's description, reduced by `reduce_openapi.py`.
+`openapi.json` and `schema.graphql` are GitHub's descriptions, reduced by `reduce_openapi.py` and `reduce_graphql.py`.
 """
 
 from tests.github_server.failures import Failure, Way
