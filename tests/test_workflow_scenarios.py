@@ -450,7 +450,7 @@ def test_of_more_than_an_hours_budget_allows_nothing_is_lost_and_what_waits_is_t
     monkeypatch.setattr(shell, "TIMEOUT_S", 15 * 60)  # the reconciler's own limit
     count = request.config.getoption("--pulls")
     budget = contest.world.budgets.setdefault(contest.world.bot.id, Budget(0))
-    budget.limit = max(36, 5 * count)
+    budget.limit = max(30, 5 * count)
     contest.hub.may_fail |= {"intake", "resolve", "report", "reconcile", "announce"}
     logins = [f"user{number}" for number in range(count)]
     pulls = [
