@@ -446,7 +446,7 @@ def test_of_more_than_an_hours_budget_allows_nothing_is_lost_and_what_waits_is_t
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`--pulls 200` has the thousand requests an hour of a repository; it takes ten minutes."""
+    """`--pulls 200` has the thousand requests an hour of a repository; it takes six minutes."""
     monkeypatch.setattr(shell, "TIMEOUT_S", 15 * 60)  # the reconciler's own limit
     count = request.config.getoption("--pulls")
     budget = contest.world.budgets.setdefault(contest.world.bot.id, Budget(0))

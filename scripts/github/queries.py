@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.github.pulls import PER_PAGE, GitHubError
+from scripts.github.pulls import PER_PAGE, items, require
 
 _ACCOUNT = "{ __typename login ... on User { databaseId } ... on Bot { databaseId } }"
 
@@ -39,7 +39,7 @@ query Comments($owner: String!, $name: String!, $number: Int!, $after: String) {
 
 def pull_in(data: Any) -> dict[str, Any]:
     """The pull request in an answer to `PULL`, as REST shows it."""
-    node = _inside(data, "repository", "pullRequest")
+    node = require(data, dict, "repository", "pullRequest")
     head, base = node.get("headRepository"), node.get("baseRepository")
     return {
         "number": node.get("number"),
@@ -56,20 +56,21 @@ def pull_in(data: Any) -> dict[str, Any]:
 
 def comments_in(data: Any) -> tuple[list[dict[str, Any]], str | None]:
     """The comments in an answer to `COMMENTS`, as REST shows them, and where the next page begins."""
-    comments = _inside(data, "repository", "pullRequest", "comments")
-    page = _inside(comments, "pageInfo")
-    nodes = comments.get("nodes")
-    if not isinstance(nodes, list):
-        raise _malformed("comments")
-    return [_comment(_inside(node)) for node in nodes], page.get("endCursor") if page.get("hasNextPage") else None
+    comments = require(data, dict, "repository", "pullRequest", "comments")
+    page = require(comments, dict, "pageInfo")
+    shown = [_comment(require(node, dict)) for node in items(comments, "nodes")]
+    return shown, page.get("endCursor") if page.get("hasNextPage") else None
 
 
 def _comment(node: dict[str, Any]) -> dict[str, Any]:
-    number = node.get("fullDatabaseId")
-    if not isinstance(number, str | int) or not str(number).isdecimal():
-        raise _malformed("fullDatabaseId")
+    number = require(node, str, "fullDatabaseId")
     times = {"created_at": node.get("createdAt"), "updated_at": node.get("updatedAt")}
-    return {"id": int(number), "body": node.get("body"), "user": _account(node.get("author")), **times}
+    return {
+        "id": int(number) if number.isdecimal() else number,
+        "body": node.get("body"),
+        "user": _account(node.get("author")),
+        **times,
+    }
 
 
 def _repository(node: Any) -> dict[str, Any] | None:
@@ -85,15 +86,3 @@ def _account(node: Any) -> dict[str, Any] | None:
         return None
     kind, login = node.get("__typename"), node.get("login")
     return {"id": node.get("databaseId"), "login": f"{login}[bot]" if kind == "Bot" else login, "type": kind}
-
-
-def _inside(value: Any, *place: str) -> dict[str, Any]:
-    for key in place:
-        value = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(value, dict):
-        raise _malformed(".".join(place) or "a node")
-    return value
-
-
-def _malformed(where: str) -> GitHubError:
-    return GitHubError(f"GitHub's answer cannot be read: '{where}' is missing or malformed; try again")
