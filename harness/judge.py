@@ -12,36 +12,31 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from harness import __version__
+from harness.frame import Frame, Results
 from harness.gpu.device import Device, device_of
-from harness.gpu.gpu_facts import GpuFacts, read_gpu
-from harness.gpu.gpu_nodes import GpuNode
 from harness.gpu.vendors import PROFILERS, Profiler
-from harness.records.errors import JudgeError, PullRankError, SubmissionError, TaskError
+from harness.records.errors import PullRankError, SubmissionError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
-from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo, is_named
-from harness.records.progress import OnProgress, Progress
-from harness.records.provenance import harness_digest
+from harness.records.judgement import CaseResult, Judgement
+from harness.records.progress import OnProgress
 from harness.records.replay import Replay
 from harness.records.stats import DUEL_LOOKS, MIN_PAIRS
-from harness.records.times import Duel, Forfeit, GpuState
-from harness.records.verdict import Verdict, overall
-from harness.referee import machine
+from harness.records.times import Duel
+from harness.records.verdict import Verdict
 from harness.sandbox.sandbox import Kind, Sandbox, choose_kind, require_gpus
 from harness.task.compile import recipe_of
 from harness.task.submission import Champion, Submission
-from harness.task.task import METHOD, Board, Language
+from harness.task.task import Board, Language
 
 if TYPE_CHECKING:
     from harness.rules.context import Context
     from harness.rules.game import Game
 
-__all__ = ["Champion", "Dueled", "OnProgress", "Progress", "Sitting", "duel", "judge", "open_context"]
+__all__ = ["Dueled", "Sitting", "duel", "judge", "open_context"]
 
 
 def judge(
@@ -79,11 +74,11 @@ def judge(
     _require_supported(board, mode, submission)
     if replay and mode is Mode.RANKED:
         raise ValueError("a replay cannot be ranked, because its seeds are known")
-    frame = _Frame(board, choose_kind(sandbox), run_url, device)
+    frame = Frame(board, choose_kind(sandbox), run_url, device)
     if mode is Mode.RANKED:
         frame.require_unhindered()
-    outcome = _play_without_referee(frame, submission, mode, on_progress)
-    if not outcome:
+    results = _play_without_referee(frame, submission, mode, on_progress)
+    if not results:
         with open_context(
             board, mode, frame.kind, on_progress, frame.device, replay, needs_quiet=needs_quiet
         ) as context:
@@ -91,11 +86,11 @@ def judge(
 
             game = Game(context, submission, champion, reports=reports)
             game.play()
-            outcome = _outcome_of(game)
-            frame.note_walls(context.sandbox)
+            results = _results_of(game)
+            frame.note_sandbox(context.sandbox)
     if mode is Mode.RANKED:
         frame.require_was_unhindered()
-    return frame.judgement(submission, mode, outcome)
+    return frame.judgement(submission, mode, results)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,17 +125,17 @@ def duel(
     _require_supported(board, Mode.TEST, a, b)
     if not board.task.is_refereed:
         raise TaskError(f"{board.task.name} is timed by its own program, one file at a time: it does not support duels")
-    frame = _Frame(board, choose_kind(sandbox))
+    frame = Frame(board, choose_kind(sandbox))
     with open_context(board, Mode.TEST, frame.kind, on_progress) as context:
         from harness.rules.game import Match
 
         match = Match(context, a, b)
         match.play(looks)
-        frame.note_walls(context.sandbox)
-    outcomes = {
-        side: _Outcome(cases=tuple(results), log=context.logs.get(side, "")) for side, results in match.results.items()
+        frame.note_sandbox(context.sandbox)
+    results = {
+        side: Results(cases=tuple(cases), log=context.logs.get(side, "")) for side, cases in match.results.items()
     }
-    judgements = {side: frame.judgement(file, Mode.TEST, outcomes[side]) for side, file in match.files.items()}
+    judgements = {side: frame.judgement(file, Mode.TEST, results[side]) for side, file in match.files.items()}
     return Dueled(a=judgements["A"], b=judgements["B"], duel=match.duel)
 
 
@@ -168,7 +163,7 @@ class Sitting:
         self._on_progress = on_progress
         self._numbers = itertools.count(1)
         self._context: Context | None = None
-        self._walls = contextlib.ExitStack()
+        self._exits = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         return self
@@ -176,7 +171,7 @@ class Sitting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._walls.__exit__(kind, error, trace)
+        self._exits.__exit__(kind, error, trace)
 
     def begin(self) -> None:
         """Start the sandbox, so that its warm parent imports torch while the caller does something else.
@@ -194,18 +189,18 @@ class Sitting:
             TaskError, JudgeError: as the function `judge` does; the next call starts a new sandbox.
         """
         _require_supported(self.board, mode, submission)
-        frame = _Frame(self.board, self._choose_kind(), device=self._device)
-        if outcome := _play_without_referee(frame, submission, mode, self._on_progress):
-            return frame.judgement(submission, mode, outcome)
+        frame = Frame(self.board, self._choose_kind(), device=self._device)
+        if results := _play_without_referee(frame, submission, mode, self._on_progress):
+            return frame.judgement(submission, mode, results)
         try:
             context = self._stand()
-            outcome = self._play(context, submission, mode, pairs)
+            results = self._play(context, submission, mode, pairs)
         except BaseException:
             self._context = None
-            self._walls.__exit__(*sys.exc_info())
+            self._exits.__exit__(*sys.exc_info())
             raise
-        frame.note_walls(context.sandbox)
-        return frame.judgement(submission, mode, outcome)
+        frame.note_sandbox(context.sandbox)
+        return frame.judgement(submission, mode, results)
 
     def _choose_kind(self) -> Kind:
         self._kind = self._kind or choose_kind(self._sandbox)
@@ -222,16 +217,16 @@ class Sitting:
                 self._device,
                 needs_quiet=self._needs_quiet,
             )
-            self._context = self._walls.enter_context(context)
+            self._context = self._exits.enter_context(context)
         return self._context
 
-    def _play(self, context: Context, submission: Submission, mode: Mode, pairs: int) -> _Outcome:
+    def _play(self, context: Context, submission: Submission, mode: Mode, pairs: int) -> Results:
         from harness.rules.game import Game
 
         game = Game(context, submission, mode=mode, name=f"submission {next(self._numbers)}", pairs=pairs)
         game.play()
         context.sandbox.require_health()
-        return _outcome_of(game)
+        return _results_of(game)
 
 
 @contextlib.contextmanager
@@ -277,16 +272,16 @@ def _profiler_of(device: Device) -> Profiler | None:
 
 
 def _play_without_referee(
-    frame: _Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None
-) -> _Outcome | None:
-    """The outcome of an invalid file, or of a task with its own program; None if the referee must judge."""
+    frame: Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None
+) -> Results | None:
+    """The results of an invalid file, or of a task with its own program; None if the referee must judge."""
     is_refereed = frame.board.task.is_refereed
     if fault := submission.find_fault(needs_kernel=is_refereed):
         return _refuse(fault)
     return None if is_refereed else _run_script(frame, submission, mode, on_progress)
 
 
-def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None) -> _Outcome:
+def _run_script(frame: Frame, submission: Submission, mode: Mode, on_progress: OnProgress | None) -> Results:
     """Let the task's own program judge; does not import torch."""
     from harness.rules.script import Script
 
@@ -303,31 +298,16 @@ def _run_script(frame: _Frame, submission: Submission, mode: Mode, on_progress: 
     ) as sandbox:
         script = Script(board, mode, sandbox, submission, recipe, on_progress)
         script.play()
-        frame.note_walls(sandbox)
+        frame.note_sandbox(sandbox)
     if frame.device.is_gpu and any(case.verdict is not Verdict.ACCEPTED for case in script.results):
         with frame.device.side.prepared(len(frame.gpus)):  # raises if a GPU is broken, so no submission is blamed
             pass
-    return _Outcome(cases=tuple(script.results), log=script.log)
+    return Results(cases=tuple(script.results), log=script.log)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Outcome:
-    """The results of one submission."""
-
-    cases: tuple[CaseResult, ...]
-    duel: Duel | None = None
-    forfeit: Forfeit | None = None
-    message: str = ""
-    log: str = ""
-    company: tuple[float, ...] = ()
-    """The share of a core that other work took, for each run."""
-    repeats: int = 0
-    """How many runs were played again because of it."""
-
-
-def _outcome_of(game: Game) -> _Outcome:
+def _results_of(game: Game) -> Results:
     quiet = game.context.quiet
-    return _Outcome(
+    return Results(
         cases=tuple(game.results),
         duel=game.duel,
         forfeit=game.forfeit,
@@ -338,112 +318,12 @@ def _outcome_of(game: Game) -> _Outcome:
     )
 
 
-def _refuse(fault: str) -> _Outcome:
-    """The outcome of a file that cannot be judged: its build fails."""
+def _refuse(fault: str) -> Results:
+    """The results of a file that cannot be judged: its build fails."""
     build = CaseResult(
         kind=CaseKind.BUILD, params={}, verdict=Verdict.COMPILE_ERROR, message=fault[:MAX_MESSAGE], seconds=0.0
     )
-    return _Outcome(cases=(build,))
-
-
-class _Frame:
-    """Everything in a judgement except its results: machine, times, sandbox, versions."""
-
-    def __init__(self, board: Board, kind: Kind, run_url: str | None = None, device: Device | None = None) -> None:
-        self.board = board
-        self.device = device or device_of(board.gpu)
-        self.run_url = run_url
-        self.started_at = datetime.now(UTC)
-        self.gpus = require_gpus(board.world_size) if self.device.is_gpu else []
-        self.facts = [_facts_of(gpu, board) for gpu in self.gpus]
-        self.machine = machine.read_machine(self.facts)
-        self.kind = kind
-        self.walls = SandboxInfo(kind=self.kind, stop="signals")
-
-    def note_walls(self, sandbox: Sandbox) -> None:
-        self.walls = SandboxInfo(kind=self.kind, stop=sandbox.stop_kind, missing=tuple(sandbox.missing))
-
-    def require_unhindered(self) -> None:
-        """Raise JudgeError if a GPU is throttled or shared, so that its times cannot be ranked."""
-        for facts in self.facts:
-            if reason := facts.hindrance:
-                raise JudgeError(f"{facts.name} cannot be used for ranking now: {reason}")
-
-    def require_was_unhindered(self) -> None:
-        """Raise JudgeError if a GPU was throttled or shared since the judging began."""
-        for gpu, before in zip(self.gpus, self.facts, strict=True):
-            now = read_gpu(gpu)
-            if now and (reason := now.hindrance_since(before)):
-                raise JudgeError(f"{now.name} cannot be used for ranking now: {reason}")
-
-    @property
-    def claim(self) -> Claim:
-        if self.kind != "bubblewrap" or not self.board.task.is_refereed:
-            return Claim.SELF_TIMED
-        return Claim.INSIDE_TIMED if self.device.is_staged else Claim.BOUNDED
-
-    def judgement(self, submission: Submission, mode: Mode, outcome: _Outcome) -> Judgement:
-        verdict = overall(case.verdict for case in outcome.cases)
-        first = next((case.message for case in outcome.cases if case.verdict is verdict), "")
-        return Judgement(
-            task=self.board.task.name,
-            edition=self.board.edition,
-            gpu=self.board.gpu,
-            mode=mode,
-            submission=_describe(submission),
-            verdict=verdict,
-            message=outcome.message or first,
-            cases=outcome.cases,
-            duel=outcome.duel,
-            forfeit=outcome.forfeit,
-            claim=self.claim,
-            machine=machine.as_timed(self.machine, _states_of(outcome), outcome.company, outcome.repeats),
-            sandbox=self.walls,
-            harness=HarnessInfo(version=__version__, method=METHOD, digest=harness_digest()),
-            started_at=self.started_at,
-            finished_at=datetime.now(UTC),
-            run_url=self.run_url,
-            log=outcome.log,
-        )
-
-
-def _states_of(outcome: _Outcome) -> list[GpuState]:
-    """The GPU's state after each run, if recorded."""
-    benchmarks = [state for case in outcome.cases if case.timing for state in case.timing.gpu]
-    return benchmarks + [state for case in (outcome.duel.cases if outcome.duel else ()) for state in case.gpu]
-
-
-def _facts_of(gpu: GpuNode, board: Board) -> GpuFacts:
-    """The facts that a GPU of this machine reports.
-
-    Raises:
-        JudgeError: it reports none, or it is not the device that the board expects.
-    """
-    if not (facts := read_gpu(gpu)):
-        raise JudgeError(
-            f"the board {board.gpu} needs a GPU that reports its name: install the driver's libnvidia-ml.so.1 "
-            "(containers need the driver capability `utility`), or make sure that nvidia-smi (AMD: rocminfo) works"
-        )
-    expected = board.toolchain.device
-    if expected and not is_named(facts.name, expected):
-        raise JudgeError(
-            f"the board {board.gpu} expects {' or '.join(expected)}, but this machine has {facts.name}: a board never "
-            f"mixes devices. Remove this machine's label, or correct `device` of gpus.{board.gpu} in "
-            ".github/pullrank.yml"
-        )
-    return facts
-
-
-def _describe(submission: Submission) -> SubmissionInfo:
-    return SubmissionInfo(
-        login=submission.login,
-        user_id=submission.user_id,
-        pull_request=submission.pull_request,
-        head_sha=submission.head_sha,
-        digest=submission.digest,
-        lines=submission.lines,
-        language=submission.language,
-    )
+    return Results(cases=(build,))
 
 
 def _require_supported(board: Board, mode: Mode, *files: Submission) -> None:

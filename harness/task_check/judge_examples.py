@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge import OnProgress, Sitting
+from harness.judge import Sitting
 from harness.records.errors import PullRankError, SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
+from harness.records.progress import OnProgress
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_directives, read_submission
 from harness.task.task import Board, Example

@@ -24,7 +24,7 @@ from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
-from harness.task.submission import Submission
+from harness.task.submission import Champion, Submission
 from harness.task.task import Board, Rules, Task
 from scripts.boards.board_facts import facts_of
 from scripts.boards.tables import standings_table
@@ -37,7 +37,6 @@ from scripts.ledger.ledger import Ledger
 from scripts.standings.standings import Standings, standings
 
 if TYPE_CHECKING:
-    from harness.judge import Champion
     from scripts.pages.publishing.publish import SiteReport
 
 NOTICE = (
@@ -213,8 +212,6 @@ class DemoCompetition:
 
     def _champion_for(self, board: Board, login: str) -> Champion | None:
         """The champion that an author has to beat; None if the board is empty or the author leads it."""
-        from harness.judge import Champion
-
         ranked = self.standings(board)
         first = ranked.champion
         if not first or first.login == login:
