@@ -191,18 +191,28 @@ class GitHub(Wire):
         self.ask("PATCH", f"/check-runs/{check_id}", check.body())
 
     def upsert_check(self, check: Check) -> int:
-        """Update our newest check run of that name and commit, or create one; returns its id."""
-        known = self.checks(check.head_sha, check.name)
-        found = max((one.id for one in known if f"{one.app_slug}[bot]" == self.me.login), default=None)
-        if found is None:
+        """Update our check run of that name and commit, or create one; returns its id."""
+        known = self.find_check(check.head_sha, check.name)
+        if not known:
             return self.create_check(check)
-        self.update_check(found, check)
-        return found
+        self.update_check(known.id, check)
+        return known.id
+
+    def find_check(self, head_sha: str, name: str) -> CheckRun | None:
+        """Our newest check run of that name: GitHub lets only the App that created one update it."""
+        ours = [one for one in self.checks(head_sha, name) if f"{one.app_slug}[bot]" == self.me.login]
+        return ours[-1] if ours else None
 
     def checks(self, head_sha: str, name: str = "") -> tuple[CheckRun, ...]:
+        """A commit's check runs, oldest first; none if the commit is gone."""
         query = f"?per_page={PER_PAGE}" + (f"&check_name={_part(name)}" if name else "")
-        answer = self.ask("GET", f"/commits/{_part(head_sha)}/check-runs{query}")
-        return tuple(map(CheckRun.of, items(answer, "check_runs")))
+        try:
+            answer = self.ask("GET", f"/commits/{_part(head_sha)}/check-runs{query}")
+        except GitHubError as error:
+            if error.is_of_no_commit:
+                return ()
+            raise
+        return tuple(sorted(map(CheckRun.of, items(answer, "check_runs")), key=lambda one: one.id))
 
     # Pages
 

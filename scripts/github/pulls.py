@@ -42,6 +42,11 @@ class GitHubError(PullRankError):
         super().__init__(message)
         self.status = status
 
+    @property
+    def is_of_no_commit(self) -> bool:
+        """Whether the commit is gone, for example after a force push: then it never accepts a check run."""
+        return self.status == 422 and "No commit found" in str(self)
+
 
 class RateLimitError(GitHubError):
     """Too many requests: GitHub did nothing, and waiting helps."""

@@ -133,7 +133,7 @@ def look(github: GitHub, number: int) -> PullStatus:
     markers = [one.facts for one in comment.boards if one.facts.head_sha == pull.head_sha]
     if not markers or (_is_to_be_ranked(comment, pull) and not refusal):
         return PullStatus(pull=pull, refusal=refusal)
-    checks = {check.external_id: check for check in sorted(github.checks(pull.head_sha), key=lambda one: one.id)}
+    checks = {check.external_id: check for check in github.checks(pull.head_sha)}
     notice = comment.notice
     left_out = notice.left_out if notice and notice.head_sha == pull.head_sha else ()
     return PullStatus(

@@ -23,7 +23,7 @@ from scripts.bot.comment.markers import MARKER, BoardState, Notice, Tone
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import section_of_check
 from scripts.github.access import server_url
-from scripts.github.checks import Check, CheckRun
+from scripts.github.checks import Check
 from scripts.github.pulls import Comment, GitHubError
 from scripts.ledger.request import Request
 
@@ -58,7 +58,7 @@ def tell(
                 raise
             _put_check(replace(check, text="", annotations=()), known_check, github)
     except GitHubError as error:
-        if not _is_of_no_commit(error):
+        if not error.is_of_no_commit:
             raise
     return tell_comment(record, github, {check.external_id}, section=section, notice=notice)
 
@@ -143,7 +143,7 @@ def _told_by_checks(requests: Iterable[Request], github: GitHub) -> dict[str, Bo
     requests = tuple(requests)
     found: dict[str, BoardSection] = {}
     for head_sha in {request.head_sha for request in requests}:
-        for check in find_checks(head_sha, github):
+        for check in github.checks(head_sha):
             sections = (section_of_check(request, check) for request in requests)
             found |= {section.facts.request: section for section in sections if section}
     return found
@@ -155,7 +155,7 @@ def _told_by_checks(requests: Iterable[Request], github: GitHub) -> dict[str, Bo
 def _put_check(check: Check, known: int | None, github: GitHub) -> None:
     """Write the check run unless it is up to date: each update would add the same annotations again."""
     if not known:
-        old = max(find_checks(check.head_sha, github, check.name), key=lambda one: one.id, default=None)
+        old = github.find_check(check.head_sha, check.name)
         if old and (old.state, old.external_id) == (check.state, check.external_id):
             return
         known = old.id if old else None
@@ -163,21 +163,6 @@ def _put_check(check: Check, known: int | None, github: GitHub) -> None:
         github.update_check(known, check)
     else:
         github.create_check(check)
-
-
-def find_checks(head_sha: str, github: GitHub, name: str = "") -> tuple[CheckRun, ...]:
-    """A commit's check runs, oldest first; none if the commit is gone."""
-    try:
-        return tuple(sorted(github.checks(head_sha, name), key=lambda one: one.id))
-    except GitHubError as error:
-        if error.status == 404 or _is_of_no_commit(error):
-            return ()
-        raise
-
-
-def _is_of_no_commit(error: GitHubError) -> bool:
-    """Whether the commit is gone, for example after a force push: then it never accepts a check run."""
-    return error.status == 422 and "No commit found" in str(error)
 
 
 # The comment.

@@ -24,7 +24,7 @@ from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.markers import Notice
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import check_without_report, done_section, ended_section, section_of_check
-from scripts.bot.comment.write_comment import find_checks, tell, tell_comment
+from scripts.bot.comment.write_comment import tell, tell_comment
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
 from scripts.bot.report.context import BotContext, Hints
@@ -116,7 +116,7 @@ def _is_run_anew(request: Request, run_id: int, github: GitHub) -> bool:
 
 def _tell_lost(request: Request, ending: Ending, of_pull: PullRecord, github: GitHub) -> str:
     """Report a judgement that no longer exists: what its check run still says, or else that it was judged."""
-    for check in reversed(find_checks(request.head_sha, github, workflow_runs.check_name(request.gpu))):
+    for check in reversed(github.checks(request.head_sha, workflow_runs.check_name(request.gpu))):
         section = section_of_check(request, check)
         if section and section.is_done:
             tell_comment(of_pull, github, {request.id}, section=section)
