@@ -205,7 +205,7 @@ def only(found: Sequence[Any]) -> Any:
 # What is told.
 
 
-def test_a_season_is_told_as_it_goes_and_a_second_run_tells_nothing(cup: Cup, discord: Discord) -> None:
+def test_announcements_follow_a_season_and_a_repeated_run_posts_nothing(cup: Cup, discord: Discord) -> None:
     for judgement in season(cup.board):
         cup.judge(judgement)
         cup.announce(after(judgement))
@@ -227,7 +227,7 @@ def test_a_season_is_told_as_it_goes_and_a_second_run_tells_nothing(cup: Cup, di
     assert all(message.edits == 0 for message in discord.messages)
 
 
-def test_a_record_says_who_what_time_how_much_faster_than_whom_and_by_which_duel(cup: Cup, discord: Discord) -> None:
+def test_a_record_message_names_holder_time_speedup_rival_and_duel(cup: Cup, discord: Discord) -> None:
     cup.has_pictures = True
     ada, _, grace, *_ = season(cup.board)
     cup.judge(ada, grace)
@@ -243,9 +243,7 @@ def test_a_record_says_who_what_time_how_much_faster_than_whom_and_by_which_duel
     assert f"{SITE}vectoradd/CPU/grace/{grace.submission.digest[:12]}/" in embed["description"]
 
 
-def test_an_own_faster_file_is_a_record_and_a_better_time_at_the_same_place_is_no_news(
-    cup: Cup, discord: Discord
-) -> None:
+def test_an_improved_record_is_announced_but_an_improved_second_place_is_not(cup: Cup, discord: Discord) -> None:
     ada = judged(cup.board, "ada", 2.0, day=0)
     bob, faster_bob = judged(cup.board, "bob", 1.0, day=0.1), judged(cup.board, "bob", 1.5, day=0.2)
     faster_ada = judged(cup.board, "ada", 3.0, day=0.3)
@@ -257,7 +255,7 @@ def test_an_own_faster_file_is_a_record_and_a_better_time_at_the_same_place_is_n
     assert "speedup 1.50× over their own record" in discord.messages[-1].embed["description"]
 
 
-def test_what_stands_behind_although_it_looks_faster_says_why(cup: Cup, discord: Discord) -> None:
+def test_an_entry_that_looks_faster_but_lost_its_duel_says_so(cup: Cup, discord: Discord) -> None:
     ada = judged(cup.board, "ada", 2.0, day=0)
     bob = judged(cup.board, "bob", 2.1, day=0.1, duel=duel_with(cup.board, ada, 0.995))
     cup.judge(ada, bob)
@@ -265,14 +263,14 @@ def test_what_stands_behind_although_it_looks_faster_says_why(cup: Cup, discord:
     assert "looks faster, but lost its duel with ada" in discord.messages[-1].embed["description"]
 
 
-def test_a_time_that_is_less_than_bounded_says_so(cup: Cup, discord: Discord) -> None:
+def test_an_announcement_marks_a_loosely_bounded_time(cup: Cup, discord: Discord) -> None:
     ada = judged(cup.board, "ada", 2.0, claim=Claim.INSIDE_TIMED)
     cup.judge(ada)
     cup.announce(after(ada))
     assert "only loosely bounded" in only(discord.messages).embed["description"]
 
 
-def test_a_new_task_and_a_new_edition_are_told_when_they_are_first_seen(cup: Cup, discord: Discord) -> None:
+def test_a_new_task_and_a_new_edition_are_announced_when_first_seen(cup: Cup, discord: Discord) -> None:
     cup.tasks.append(load_task(task_folder(cup.folder / "tasks", "sort")))
     cup.announce(START)
     embed = only(discord.messages).embed
@@ -287,7 +285,7 @@ def test_a_new_task_and_a_new_edition_are_told_when_they_are_first_seen(cup: Cup
     assert "New, empty standings on CPU, H100: the reference" in embed["description"] and len(discord.messages) == 2
 
 
-def test_a_board_that_a_task_gets_later_is_told_once(cup: Cup, discord: Discord) -> None:
+def test_a_board_added_to_a_task_later_is_announced_once(cup: Cup, discord: Discord) -> None:
     more = TASK_YML.replace("H100]", "H100, B200, L4]")
     assert more != TASK_YML
     cup.tasks[0] = load_task(task_folder(cup.folder / "more", yml=more))
@@ -306,7 +304,7 @@ def test_a_board_that_a_task_gets_later_is_told_once(cup: Cup, discord: Discord)
     assert only(discord.messages).embed == embed
 
 
-def test_a_board_is_told_of_once_it_has_a_machine_and_not_before(cup: Cup, discord: Discord) -> None:
+def test_a_board_is_announced_only_once_it_has_a_machine(cup: Cup, discord: Discord) -> None:
     cup.gpus = ("CPU",)
     cup.tasks.append(load_task(task_folder(cup.folder / "tasks", "sort")))
     cup.tasks.append(load_task(task_folder(cup.folder / "tasks", "scan", TASK_YML.replace("[CPU, H100]", "[B200]"))))
@@ -324,7 +322,7 @@ def test_a_board_is_told_of_once_it_has_a_machine_and_not_before(cup: Cup, disco
     assert discord.titles()[3:] == ["Vector addition"] and discord.messages[3].embed["url"] == f"{SITE}scan/B200/"
 
 
-def test_nobody_is_called_to_a_board_without_a_machine_and_its_podium_stays(cup: Cup, discord: Discord) -> None:
+def test_the_last_call_skips_boards_without_a_machine_but_their_podium_stays(cup: Cup, discord: Discord) -> None:
     ada = judged(cup.tasks[0].board("H100"), "ada", 2.0, day=1)
     cup.judge(ada)
     cup.announce(after(ada))
@@ -337,7 +335,7 @@ def test_nobody_is_called_to_a_board_without_a_machine_and_its_podium_stays(cup:
     assert discord.messages[0].edits == 0
 
 
-def test_a_task_without_a_machine_has_no_news(cup: Cup, discord: Discord) -> None:
+def test_a_task_without_a_machine_is_not_announced(cup: Cup, discord: Discord) -> None:
     cup.gpus = ("T4",)
     cup.tasks[0] = load_task(task_folder(cup.folder / "tasks", "sort"))
     for hours in (-5, 1):
@@ -345,12 +343,12 @@ def test_a_task_without_a_machine_has_no_news(cup: Cup, discord: Discord) -> Non
     assert not discord.messages
 
 
-def test_a_channel_whose_secret_is_not_handed_over_names_the_line_that_does(cup: Cup) -> None:
+def test_a_channel_without_its_secret_names_the_workflow_line_to_add(cup: Cup) -> None:
     cup.settings = Announcements(webhooks=(Channel(secret="OTHER"),))
     assert only(cup.announce(START)).endswith("in a line after DISCORD_WEBHOOK: OTHER: ${{ secrets.OTHER }}")
 
 
-def test_an_edition_that_comes_back_is_told_once_more(cup: Cup, discord: Discord) -> None:
+def test_an_edition_that_returns_is_announced_again(cup: Cup, discord: Discord) -> None:
     old = cup.tasks[0]
     for hour, task in enumerate([load_task(task_folder(cup.folder / "changed", yml=MULTI)), old]):
         cup.tasks[0] = task
@@ -358,14 +356,14 @@ def test_an_edition_that_comes_back_is_told_once_more(cup: Cup, discord: Discord
     assert discord.titles() == ["Vector addition has changed"] * 2
 
 
-def test_a_new_edition_of_boards_that_are_gone_is_no_news(cup: Cup) -> None:
+def test_a_new_edition_of_removed_boards_is_not_announced(cup: Cup) -> None:
     anew = [Seen(task="vectoradd", gpu="B200", edition=digit * 64, at=START) for digit in "ab"]
     kept = [one.model_copy(update={"gpu": "CPU"}) for one in anew]
     assert [one.gpus for one in notices_of(cup.tasks[0], kept, GPUS) if one.kind is Kind.EDITION] == [("CPU",)]
     assert not [one for one in notices_of(cup.tasks[0], anew, GPUS) if one.kind is Kind.EDITION]
 
 
-def test_what_a_board_said_before_its_new_edition_stays_as_it_was(cup: Cup, discord: Discord) -> None:
+def test_a_new_edition_leaves_earlier_messages_unchanged(cup: Cup, discord: Discord) -> None:
     ada = judged(cup.board, "ada", 2.0)
     cup.judge(ada)
     cup.announce(after(ada))
@@ -374,7 +372,7 @@ def test_what_a_board_said_before_its_new_edition_stays_as_it_was(cup: Cup, disc
     assert [message.edits for message in discord.messages] == [0, 0]
 
 
-def test_the_end_waits_for_what_was_asked_for_before_and_is_corrected_by_what_comes_later(
+def test_final_standings_wait_for_open_requests_and_are_corrected_by_later_judgements(
     cup: Cup, discord: Discord
 ) -> None:
     ada = judged(cup.board, "ada", 2.0, day=1)
@@ -402,7 +400,7 @@ def test_the_end_waits_for_what_was_asked_for_before_and_is_corrected_by_what_co
     assert final.edits == 1 and "**bob**" in final.embed["fields"][0]["value"]
 
 
-def test_the_final_podium_has_its_medals_board_by_board(cup: Cup, discord: Discord) -> None:
+def test_the_final_podium_shows_medals_for_each_board(cup: Cup, discord: Discord) -> None:
     cup.has_pictures = True
     cpu, h100 = (cup.tasks[0].board(gpu) for gpu in ("CPU", "H100"))
     speeds = {"ada": 2.0, "grace": 1.6, "linus": 1.3, "dora": 0.8}
@@ -430,7 +428,7 @@ def test_the_final_podium_has_its_medals_board_by_board(cup: Cup, discord: Disco
     assert final.embed["description"].endswith("with 5 entries.")
 
 
-def test_a_provisional_time_is_no_news_and_has_no_medal(cup: Cup, discord: Discord) -> None:
+def test_a_provisional_time_gets_no_announcement_and_no_medal(cup: Cup, discord: Discord) -> None:
     cup.judge(judged(cup.board, "ada", 2.0))
     cup.announce(START + timedelta(hours=1))
     assert only(discord.messages).embed["author"]["name"] == "First entry"
@@ -443,7 +441,7 @@ def test_a_provisional_time_is_no_news_and_has_no_medal(cup: Cup, discord: Disco
     assert re.findall(r"(.) \*\*(\w+)\*\*", final["fields"][0]["value"]) == [("🥇", "ada"), ("🥈", "grace")]
 
 
-def test_a_first_entry_is_news_once_its_time_is_not_provisional(cup: Cup, discord: Discord) -> None:
+def test_a_first_entry_is_announced_once_its_time_is_no_longer_provisional(cup: Cup, discord: Discord) -> None:
     cup.judge(judged(cup.board, "hedy", 2.0, unsteady=1.6, source="x"))
     cup.announce(START + timedelta(hours=1))
     assert not discord.messages
@@ -452,7 +450,7 @@ def test_a_first_entry_is_news_once_its_time_is_not_provisional(cup: Cup, discor
     assert only(discord.messages).embed["author"]["name"] == "First entry"
 
 
-def test_a_first_that_falls_after_the_end_hands_on_its_medal_in_the_same_message(cup: Cup, discord: Discord) -> None:
+def test_a_winner_removed_after_the_deadline_loses_the_medal_by_edit(cup: Cup, discord: Discord) -> None:
     ada, grace = judged(cup.board, "ada", 2.0), judged(cup.board, "grace", 1.5, day=0.1)
     cup.judge(ada, grace)
 
@@ -470,7 +468,7 @@ def test_a_first_that_falls_after_the_end_hands_on_its_medal_in_the_same_message
     assert discord.messages[0].edits == 4
 
 
-def test_a_deadline_that_moves_withdraws_its_last_call_and_calls_again(cup: Cup, discord: Discord) -> None:
+def test_a_moved_deadline_withdraws_the_last_call_and_posts_a_new_one(cup: Cup, discord: Discord) -> None:
     cup.announce(DEADLINE - timedelta(hours=3))
     cup.change_task(deadline=DEADLINE + timedelta(days=30))
     cup.announce(DEADLINE - timedelta(hours=2))
@@ -482,7 +480,7 @@ def test_a_deadline_that_moves_withdraws_its_last_call_and_calls_again(cup: Cup,
 # To whom.
 
 
-def test_a_new_channel_hears_of_nothing_that_was_before_it(cup: Cup, discord: Discord) -> None:
+def test_a_new_channel_gets_no_earlier_news(cup: Cup, discord: Discord) -> None:
     judgements = season(cup.board)
     cup.judge(*judgements[:3])
     cup.addresses["LATE"] = discord.add_webhook()
@@ -494,7 +492,7 @@ def test_a_new_channel_hears_of_nothing_that_was_before_it(cup: Cup, discord: Di
     assert discord.titles() == ["edsger takes first place: Vector addition, CPU"]
 
 
-def test_a_channel_may_be_for_some_tasks_and_kinds_can_be_switched_off(cup: Cup, discord: Discord) -> None:
+def test_settings_limit_a_channel_to_tasks_and_switch_off_kinds_of_news(cup: Cup, discord: Discord) -> None:
     cup.addresses["OTHER"] = discord.add_webhook()
     cup.settings = Announcements(
         top_three=False, webhooks=(Channel(secret=DEFAULT_WEBHOOK), Channel(secret="OTHER", tasks=("sort",)))
@@ -546,7 +544,7 @@ def test_each_switch_alone_silences_its_kinds_and_nothing_else(cup: Cup) -> None
         assert told(**(dict.fromkeys(KINDS, False) | {switch: True})) == kinds
 
 
-def test_a_channel_may_be_a_thread_where_messages_are_corrected_too(cup: Cup, discord: Discord) -> None:
+def test_messages_are_posted_and_corrected_in_a_thread(cup: Cup, discord: Discord) -> None:
     address = cup.addresses[DEFAULT_WEBHOOK]
     cup.addresses = {"RECORDS": f"{address}?thread_id=77", "ALL": address}
     cup.settings = Announcements(webhooks=(Channel(secret="RECORDS"), Channel(secret="ALL")))
@@ -562,7 +560,7 @@ def test_a_channel_may_be_a_thread_where_messages_are_corrected_too(cup: Cup, di
     assert sent.count(("POST", ["77"], ["true"])) == 1 and sent.count(("PATCH", ["77"], None)) == 1
 
 
-def test_a_thread_that_is_gone_is_said_to_be_and_nothing_is_in_doubt(cup: Cup, discord: Discord) -> None:
+def test_a_missing_thread_is_reported_and_no_message_is_in_doubt(cup: Cup, discord: Discord) -> None:
     discord.threads = {"78"}
     cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
     ada = judged(cup.board, "ada", 2.0)
@@ -574,21 +572,21 @@ def test_a_thread_that_is_gone_is_said_to_be_and_nothing_is_in_doubt(cup: Cup, d
     assert only(discord.messages).thread == "78" and not any(told.doubtful for told in cup.told().values())
 
 
-def test_without_a_secret_nothing_is_announced_and_that_is_said(cup: Cup, discord: Discord) -> None:
+def test_a_missing_secret_is_reported_and_nothing_is_announced(cup: Cup, discord: Discord) -> None:
     cup.addresses.clear()
     line = only(cup.announce(START))
     assert line == "DISCORD_WEBHOOK: there is no such secret, so nothing is announced there"
     assert not discord.calls
 
 
-def test_news_that_is_old_when_the_channel_can_be_reached_is_no_news(cup: Cup, discord: Discord) -> None:
+def test_news_that_is_too_old_is_not_announced(cup: Cup, discord: Discord) -> None:
     ada, linus, *_ = season(cup.board)
     cup.judge(ada, linus)
     cup.announce(ada.finished_at + timedelta(days=4))
     assert discord.titles() == ["linus is second: Vector addition, CPU"]
 
 
-def test_a_flood_is_told_in_batches(cup: Cup, discord: Discord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_news_is_announced_in_batches(cup: Cup, discord: Discord, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announce, "BATCH", 2)
     judgements = [judged(cup.board, f"author{n}", 1 + n / 10, day=n / 100) for n in range(3)]
     cup.judge(*judgements)
@@ -597,7 +595,9 @@ def test_a_flood_is_told_in_batches(cup: Cup, discord: Discord, monkeypatch: pyt
     assert len(discord.messages) == 3
 
 
-def test_what_there_was_no_time_for_is_said(cup: Cup, discord: Discord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_runs_out_of_time_reports_the_messages_left(
+    cup: Cup, discord: Discord, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(announce, "LONGEST_S", -1.0)
     ada = judged(cup.board, "ada", 2.0)
     cup.judge(ada)
@@ -623,9 +623,7 @@ def test_a_disqualified_record_is_withdrawn_in_place_and_restored_in_place(cup: 
     assert cup.announce(after(grace) + timedelta(hours=4)) == []
 
 
-def test_what_is_held_is_withdrawn_until_it_is_released_and_stays_so_once_disqualified(
-    cup: Cup, discord: Discord
-) -> None:
+def test_a_held_record_is_withdrawn_until_release_and_for_good_once_disqualified(cup: Cup, discord: Discord) -> None:
     ada, _, grace, *_ = season(cup.board)
     cup.judge(ada, grace)
     cup.announce(after(grace))
@@ -643,7 +641,7 @@ def test_what_is_held_is_withdrawn_until_it_is_released_and_stays_so_once_disqua
     assert shown_after(Action.RELEASE, 5) == ("Withdrawn", 3), "a disqualified one is no news"
 
 
-def test_what_is_held_before_it_is_told_is_told_once_it_is_released(cup: Cup, discord: Discord) -> None:
+def test_a_record_held_before_its_announcement_is_announced_after_release(cup: Cup, discord: Discord) -> None:
     ada, _, grace, *_ = season(cup.board)
     cup.judge(ada, grace)
     cup.moderate(Action.HOLD, grace, grace.finished_at)
@@ -654,7 +652,7 @@ def test_what_is_held_before_it_is_told_is_told_once_it_is_released(cup: Cup, di
     assert only(discord.titles()) == "grace takes first place: Vector addition, CPU"
 
 
-def test_a_record_over_somebody_who_was_disqualified_names_who_is_left(cup: Cup, discord: Discord) -> None:
+def test_a_later_message_stops_naming_a_disqualified_author(cup: Cup, discord: Discord) -> None:
     ada = judged(cup.board, "ada", 1.4, day=0)
     linus = judged(cup.board, "linus", 0.5, day=0.1)
     dora = judged(cup.board, "dora", 0.6, day=0.2)
@@ -669,7 +667,7 @@ def test_a_record_over_somebody_who_was_disqualified_names_who_is_left(cup: Cup,
     assert discord.messages[2].embed["image"]["url"] != before, "Discord would show the picture of before"
 
 
-def test_a_disqualified_time_goes_though_its_author_keeps_the_place(cup: Cup, discord: Discord) -> None:
+def test_messages_drop_a_disqualified_time_even_if_its_author_keeps_the_rank(cup: Cup, discord: Discord) -> None:
     """From the podium of a later message, from the gain of a later record, and from the end."""
     ada, better_ada = judged(cup.board, "ada", 2.0, day=0), judged(cup.board, "ada", 3.0, day=0.1)
     bob, better_bob = judged(cup.board, "bob", 1.0, day=0.2), judged(cup.board, "bob", 1.5, day=0.3)
@@ -698,7 +696,7 @@ def test_a_disqualified_time_goes_though_its_author_keeps_the_place(cup: Cup, di
     assert final.edits == 1, "her best is another file"
 
 
-def test_the_end_counts_anew_when_somebody_below_the_podium_goes(cup: Cup, discord: Discord) -> None:
+def test_final_standings_recount_entries_when_one_below_the_podium_is_disqualified(cup: Cup, discord: Discord) -> None:
     four = [judged(cup.board, login, 2 - n / 10, day=n / 10) for n, login in enumerate(("ada", "bob", "carol", "dan"))]
     cup.judge(*four)
     cup.announce(DEADLINE + timedelta(hours=1))
@@ -708,7 +706,7 @@ def test_the_end_counts_anew_when_somebody_below_the_podium_goes(cup: Cup, disco
     assert "with 3 entries" in only(discord.messages).embed["description"]
 
 
-def test_times_that_drift_edit_nothing(cup: Cup, discord: Discord) -> None:
+def test_drifting_times_edit_no_message(cup: Cup, discord: Discord) -> None:
     judgements = season(cup.board)
     cup.judge(*judgements[:2])
     cup.announce(after(judgements[1]))
@@ -717,7 +715,7 @@ def test_times_that_drift_edit_nothing(cup: Cup, discord: Discord) -> None:
     assert [message.edits for message in discord.messages[:2]] == [0, 0]
 
 
-def test_a_message_that_somebody_deleted_is_not_edited_twice(cup: Cup, discord: Discord) -> None:
+def test_a_deleted_message_is_not_edited_twice(cup: Cup, discord: Discord) -> None:
     ada, _, grace, *_ = season(cup.board)
     cup.judge(ada, grace)
     cup.announce(after(grace))
@@ -764,7 +762,7 @@ def due_now(cup: Cup) -> tuple[set[str], datetime]:
 @pytest.mark.parametrize(
     ("fault", "call"), [*((fault, 1) for fault in FAULTS), ("500 after", 3), ("drop before", 2), ("drop after", 0)]
 )
-def test_whatever_fails_at_whichever_call_nothing_is_told_twice(
+def test_a_failing_call_never_posts_a_message_twice(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], fault: str, call: int
 ) -> None:
     wanted, now = due_now
@@ -778,7 +776,7 @@ def test_whatever_fails_at_whichever_call_nothing_is_told_twice(
 
 
 @pytest.mark.parametrize("fault", ["429", "502 after", "drop before"])
-def test_an_edit_is_tried_until_it_is_done(cup: Cup, discord: Discord, fault: str) -> None:
+def test_a_failed_edit_is_retried_until_it_succeeds(cup: Cup, discord: Discord, fault: str) -> None:
     ada, _, grace, *_ = season(cup.board)
     cup.judge(ada, grace)
     cup.announce(after(grace))
@@ -790,7 +788,7 @@ def test_an_edit_is_tried_until_it_is_done(cup: Cup, discord: Discord, fault: st
 
 
 @pytest.mark.parametrize("fault", ["429", "500 before", "drop before"])
-def test_a_discord_that_is_down_is_asked_a_few_times_and_nothing_is_in_doubt(
+def test_an_outage_of_discord_is_retried_and_leaves_nothing_in_doubt(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], fault: str
 ) -> None:
     wanted, now = due_now
@@ -802,7 +800,7 @@ def test_a_discord_that_is_down_is_asked_a_few_times_and_nothing_is_in_doubt(
     assert set(discord.titles()) == wanted and not any(told.doubtful for told in cup.told().values())
 
 
-def test_a_rate_limit_is_waited_for_and_a_long_one_is_left_to_the_next_run(
+def test_the_announcer_waits_out_a_short_rate_limit(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:
     wanted, now = due_now
@@ -816,7 +814,7 @@ def test_a_rate_limit_is_waited_for_and_a_long_one_is_left_to_the_next_run(
     assert min(waits_s) >= discord.asks_to_wait_s
 
 
-def test_a_wait_that_is_too_long_is_not_waited_for(
+def test_a_long_rate_limit_is_left_to_the_next_run(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:
     wanted, now = due_now
@@ -828,7 +826,7 @@ def test_a_wait_that_is_too_long_is_not_waited_for(
     assert set(discord.titles()) == wanted and not any(told.doubtful for told in cup.told().values())
 
 
-def test_however_many_runs_fall_into_an_outage_nothing_is_given_up(
+def test_no_message_is_given_up_during_a_long_outage(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:
     wanted, now = due_now
@@ -844,7 +842,7 @@ def test_however_many_runs_fall_into_an_outage_nothing_is_given_up(
     assert set(discord.titles()) == wanted and len(discord.messages) == len(wanted)
 
 
-def test_a_deleted_webhook_is_said_to_be_and_the_other_channel_hears(
+def test_a_deleted_webhook_is_reported_and_other_channels_still_get_news(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:
     wanted, now = due_now
@@ -861,7 +859,7 @@ def test_a_deleted_webhook_is_said_to_be_and_the_other_channel_hears(
     assert len(discord.messages) == 6
 
 
-def test_a_message_that_discord_refuses_holds_up_no_other_and_is_given_up(
+def test_a_refused_message_holds_up_no_other_and_is_finally_given_up(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted, now = due_now
@@ -910,7 +908,7 @@ GONE = LedgerError("the network is gone")
         *((commit, False, GONE) for commit in (1, 3)),
     ],
 )
-def test_wherever_a_run_ends_the_next_ones_tell_the_rest_once(
+def test_a_run_that_ends_at_any_commit_is_continued_without_repeats(
     cup: Cup,
     discord: Discord,
     due_now: tuple[set[str], datetime],
@@ -934,7 +932,7 @@ def test_wherever_a_run_ends_the_next_ones_tell_the_rest_once(
 
 @pytest.mark.parametrize("is_after", [False, True])
 @pytest.mark.parametrize("call", [1, 2, 4])
-def test_at_whichever_call_of_discord_a_run_ends_nothing_is_told_twice(
+def test_a_run_that_ends_at_any_discord_call_is_continued_without_repeats(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], call: int, is_after: bool
 ) -> None:
     """1 looks whether the webhook is there, 2 to 4 post."""
@@ -951,7 +949,7 @@ def test_at_whichever_call_of_discord_a_run_ends_nothing_is_told_twice(
 
 
 @pytest.mark.parametrize("is_after", [False, True])
-def test_a_run_that_ends_in_a_correction_is_made_up_for_by_the_next(cup: Cup, discord: Discord, is_after: bool) -> None:
+def test_the_next_run_completes_an_interrupted_correction(cup: Cup, discord: Discord, is_after: bool) -> None:
     ada = judged(cup.board, "ada", 2.0)
     cup.judge(ada)
     cup.announce(after(ada))
@@ -981,7 +979,7 @@ def struck_at(call: int, method: Callable[..., Any], *, is_after: bool) -> Calla
     return wrapped
 
 
-def test_two_runs_that_meet_tell_each_message_once(
+def test_two_concurrent_runs_post_each_message_once(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:
     """The second reads the ledger before the first has written to it."""
@@ -1017,7 +1015,7 @@ class _Entered:
         self.branch.__exit__(*what)
 
 
-def test_an_intent_that_cannot_be_read_counts_as_one(cup: Cup, discord: Discord) -> None:
+def test_an_unreadable_intent_still_counts_as_an_intent(cup: Cup, discord: Discord) -> None:
     ada = judged(cup.board, "ada", 2.0)
     cup.judge(ada)
     key = f"first-entry/vectoradd/CPU/{checksum_of(ada)[:16]}"
@@ -1080,7 +1078,7 @@ benchmarks: [{size: 4096, seed: 2146}]
 """
 
 
-def test_each_kind_is_shown_as_discord_would(tmp_path: Path) -> None:
+def test_each_kind_of_message_fits_discords_layout(tmp_path: Path) -> None:
     """Laid out within Discord's width, nothing cut off or laid over something else; `make announcements` shows it."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
     chromium = shutil.which("chromium")

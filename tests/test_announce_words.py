@@ -34,7 +34,7 @@ def shown(text: str) -> str:
 # Harmless.
 
 
-def test_other_peoples_words_are_shown_as_they_are_and_do_nothing() -> None:
+def test_hostile_text_is_shown_literally_and_stays_inert() -> None:
     html = shown(escape(HOSTILE, 1000))
     assert not re.search(r"<(a|b|s|i|mark|code|span|script)\b", html)
     assert "@everyone &lt;@123&gt; &lt;#9&gt; **bold** [free](https://evil.example)" in html
@@ -42,7 +42,7 @@ def test_other_peoples_words_are_shown_as_they_are_and_do_nothing() -> None:
 
 
 @given(st.text(alphabet="@*_~|`<>#[]()\\:/.-+ a1\n", max_size=60))
-def test_no_word_escapes(text: str) -> None:
+def test_escaped_text_never_becomes_markup(text: str) -> None:
     words = " ".join(text.split())
     html = shown(escape(text))
     assert "<" not in html
@@ -50,12 +50,12 @@ def test_no_word_escapes(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["# Big", "> quote", "- item", "+ item", "* item", "-# small", "1. one", ">>> all"])
-def test_no_word_begins_a_heading_a_quote_or_a_list(text: str) -> None:
+def test_escaped_text_never_starts_a_heading_quote_or_list(text: str) -> None:
     assert escape(text).startswith("\\") or re.match(r"\d\\\.", escape(text))
 
 
 @given(st.text(max_size=90), st.integers(0, 60))
-def test_a_cut_keeps_to_its_length_and_leaves_no_backslash_that_takes_what_follows(text: str, limit: int) -> None:
+def test_clipped_text_keeps_the_limit_and_leaves_no_dangling_backslash(text: str, limit: int) -> None:
     cut = clip(text, limit)
     assert length(cut) <= limit
     if cut != text:
@@ -63,12 +63,12 @@ def test_a_cut_keeps_to_its_length_and_leaves_no_backslash_that_takes_what_follo
         assert len(re.search(r"\\*$", cut[:-1])[0]) % 2 == 0  # type: ignore[index]
 
 
-def test_a_cut_is_made_between_words() -> None:
+def test_text_is_clipped_between_words() -> None:
     assert clip("one two three four five", 15) == "one two three…"
     assert clip("🥇" * 10, 9) == "🥇🥇🥇🥇…"
 
 
-def test_the_first_words_of_a_description_are_its_first_paragraph_without_mark_up() -> None:
+def test_the_first_words_are_the_first_paragraph_without_markup() -> None:
     text = "# Sort\n\n![x](y)\n\nSort **64-bit** keys,\n[in order](https://x.y).\n\n| a |\n|---|\n\nMore."
     assert first_words(text) == "Sort 64-bit keys, in order."
     assert first_words("") == "" and first_words("| a |\n|---|\n") == ""
@@ -94,19 +94,19 @@ def embeds(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(embeds())
-def test_whatever_is_too_much_is_cut_until_discord_takes_it(given_: dict[str, Any]) -> None:
+def test_an_oversized_embed_is_cut_until_discord_accepts_it(given_: dict[str, Any]) -> None:
     fitting = fit(given_)
     assert faults_of({"embeds": [fitting]}) == [] or not fitting["title"].strip()
     assert size(fitting) <= limits.TOTAL
     assert fitting["title"]
 
 
-def test_what_fits_is_left_as_it_is() -> None:
+def test_an_embed_that_fits_is_left_unchanged() -> None:
     embed = {"title": "t", "description": "d", "fields": [{"name": "n", "value": "v", "inline": True}] * 25}
     assert fit(embed) == embed
 
 
-def test_of_too_many_fields_the_last_says_how_many_are_left_out() -> None:
+def test_the_last_field_says_how_many_fields_are_left_out() -> None:
     fields = [{"name": f"GPU{n}", "value": "x", "inline": True} for n in range(40)]
     kept = fit({"title": "t", "fields": fields})["fields"]
     assert len(kept) == 25 and kept[-1]["name"] == "… and 16 more" and kept[23]["name"] == "GPU23"
@@ -144,7 +144,7 @@ NEWS = [
 
 
 @pytest.mark.parametrize("news", NEWS, ids=lambda news: news.kind)
-def test_the_worst_news_are_taken_by_discord_and_ping_nobody(news: Any) -> None:
+def test_discord_accepts_the_worst_news_and_pings_nobody(news: Any) -> None:
     payload = payload_of(news, LOOK)
     assert faults_of(payload) == []
     assert payload["allowed_mentions"] == {"parse": []}
@@ -167,20 +167,20 @@ def test_the_worst_news_are_taken_by_discord_and_ping_nobody(news: Any) -> None:
         f"https://discord.com/api/webhooks/1/{TOKEN}?thread_id=../1", f"ftp://discord.com/api/webhooks/1/{TOKEN}",
     ],
 )  # fmt: skip
-def test_what_is_no_webhook_is_said_to_be_none_and_not_repeated(address: str) -> None:
+def test_an_invalid_webhook_address_is_refused_without_revealing_its_token(address: str) -> None:
     with pytest.raises(WebhookError, match="CHANNEL is no webhook") as caught:
         DiscordChannel.at(address, "CHANNEL")
     assert TOKEN not in str(caught.value) and caught.value.is_final
 
 
 @pytest.mark.parametrize("host", ["discord.com", "discordapp.com", "ptb.discord.com", "canary.discord.com"])
-def test_an_address_of_discords_is_one_and_its_token_is_in_no_repr(host: str) -> None:
+def test_a_discord_address_is_accepted_and_its_repr_hides_the_token(host: str) -> None:
     webhook = DiscordChannel.at(f" https://{host}/api/v10/webhooks/123/{TOKEN}?thread_id=77\n", "CHANNEL")
     assert webhook.thread == "77" and webhook.token == TOKEN
     assert TOKEN not in repr(webhook) and TOKEN not in str(webhook)
 
 
-def test_a_picture_is_linked_where_the_site_has_one_and_only_there(tmp_path: Path) -> None:
+def test_a_picture_is_linked_only_where_the_site_has_one(tmp_path: Path) -> None:
     for name, content in (("sort/H100/og.png", b"\x89PNG"), ("sort/CPU/index.html", b"<p>")):
         (tmp_path / "cup" / name).parent.mkdir(parents=True)
         (tmp_path / "cup" / name).write_bytes(content)
@@ -195,7 +195,7 @@ def test_a_picture_is_linked_where_the_site_has_one_and_only_there(tmp_path: Pat
     assert find("gemm", "H100") is None and finder("file:///")("sort", "H100") is None
 
 
-def test_no_word_about_a_webhook_holds_its_token() -> None:
+def test_errors_about_a_webhook_never_contain_its_token() -> None:
     webhook = DiscordChannel.at(f"https://discord.com/api/webhooks/123/{TOKEN}", "DISCORD_WEBHOOK")
     assert TOKEN not in repr(webhook)
     assert webhook._brief(OSError(f"no route to /api/webhooks/123/{TOKEN}")) == "no route to /api/webhooks/123/…"

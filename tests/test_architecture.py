@@ -136,7 +136,7 @@ def test_no_folder_is_crowded(zone):
     }
 
 
-def test_no_two_files_need_each_other():
+def test_imports_contain_no_cycle():
     needs: dict[str, set[str]] = {file: set() for zone in ZONES for file in files(zone)}
     for zone in ZONES:
         for found in imports(zone):
@@ -147,7 +147,7 @@ def test_no_two_files_need_each_other():
     assert not needs, f"in circles, or above one: {sorted(needs)}"
 
 
-def test_no_two_classes_have_one_name():
+def test_no_two_classes_share_a_name():
     places: dict[str, list[str]] = {}
     for file in (file for zone in ZONES for file in files(zone)):
         for node in ast.parse((ROOT / file).read_text("utf-8")).body:
@@ -156,7 +156,7 @@ def test_no_two_classes_have_one_name():
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_scripts_import_the_shared_rooms_and_the_judge_only_where_it_is_called():
+def test_scripts_import_only_shared_rooms_except_where_they_call_the_judge():
     upward = [
         found
         for found in imports("scripts")
@@ -178,7 +178,7 @@ def test_shared_rooms_import_only_each_other():
     assert not outside, wrong(outside)
 
 
-def test_the_players_side_imports_nothing_else_of_ours():
+def test_the_player_side_imports_no_other_code_of_ours():
     outside = [
         found
         for found in imports("harness")
@@ -188,7 +188,7 @@ def test_the_players_side_imports_nothing_else_of_ours():
     assert not outside, wrong(outside)
 
 
-def test_torch_is_imported_only_in_the_rooms_that_say_so():
+def test_torch_is_imported_only_in_rooms_marked_for_it():
     torch = [
         found
         for zone in ("harness", "scripts")
@@ -199,7 +199,7 @@ def test_torch_is_imported_only_in_the_rooms_that_say_so():
     assert not torch, wrong(torch)
 
 
-def test_the_harness_talks_to_no_network():
+def test_the_harness_imports_neither_network_libraries_nor_scripts():
     forbidden = {"github", "jinja2", "discord_webhook", "requests", "click", "rich", "urllib", "http"}
     found = [one for one in imports("harness") if one.target in forbidden or one.target.startswith("scripts/")]
     assert not found, wrong(found)
@@ -210,7 +210,7 @@ def test_only_the_wire_imports_pygithub():
     assert not found, wrong(found)
 
 
-def test_only_one_module_has_an_http_client_beside_pygithubs():
+def test_only_one_module_besides_the_wire_has_an_http_client():
     clients = re.compile(r"^ *(?:import|from) (?:urllib\.request|http\.client|requests|urllib3)\b", re.MULTILINE)
     found = {file for file in files("scripts") if clients.search((ROOT / file).read_text("utf-8"))}
     assert found == {"scripts/common/http_request.py", "scripts/github/wire.py"}
@@ -236,6 +236,6 @@ def test_every_package_is_installed():
     assert set(named) == folders
 
 
-def test_there_is_no_python_in_the_sites_folder():
+def test_the_site_folder_contains_no_python():
     # With an __init__.py it could hide the standard library's `site`.
     assert not list((ROOT / "site").rglob("*.py"))

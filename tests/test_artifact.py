@@ -99,7 +99,7 @@ def test_a_forged_judgement_is_refused(judgement: Judgement, reason: str) -> Non
     assert reason in refusal(judgement)
 
 
-def test_timed_cases_have_no_place_in_a_test() -> None:
+def test_a_test_judgement_with_timed_cases_is_refused() -> None:
     asked = request(Mode.TEST)
     cases = tuple(cases_of(BOARD, Mode.RANKED, 0.5))
     assert "its cases" in refusal(judgement_of(asked, URL, cases=cases), asked)
@@ -115,7 +115,7 @@ CLAIMS = [
 
 
 @pytest.mark.parametrize(("gpu", "evaluator", "sandbox", "honest"), CLAIMS)
-def test_a_judgement_may_claim_what_our_judge_would_and_no_more(
+def test_a_judgement_may_claim_no_more_than_our_judge_would(
     gpu: str, evaluator: Evaluator, sandbox: Literal["bubblewrap", "none"], honest: Claim
 ) -> None:
     board = replace(BOARD.task, gpus=("CPU", "H100"), evaluator=evaluator).board(gpu)
@@ -130,36 +130,36 @@ def test_a_judgement_may_claim_what_our_judge_would_and_no_more(
 CLAIM_ORDER = [Claim.SELF_TIMED, Claim.INSIDE_TIMED, Claim.BOUNDED]
 
 
-def test_another_device_than_the_settings_say_is_refused() -> None:
+def test_a_device_other_than_the_configured_one_is_refused() -> None:
     assert "a device other than H100" in refusal(forged(), gpu=Gpu(runs_on="h", device=("H100",)))
 
 
-def test_a_device_is_told_by_whole_words() -> None:
+def test_device_names_are_matched_by_whole_words() -> None:
     machine = forged().machine.model_copy(update={"device": "NVIDIA L40S"})
     assert "a device other than L4" in refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("L4",)))
     assert refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("nvidia l40s",))) == ""
 
 
 @pytest.mark.parametrize(("device", "is_right"), [("4 x NVIDIA H200", True), ("4 x NVIDIA H200 NVL", False)])
-def test_several_gpus_are_of_the_board_if_each_is(device: str, is_right: bool) -> None:
+def test_several_gpus_match_a_board_only_if_each_one_does(device: str, is_right: bool) -> None:
     machine = forged().machine.model_copy(update={"device": device})
     said = refusal(forged(machine=machine), gpu=Gpu(runs_on="h", device=("H200",)))
     assert ("a device other than H200" not in said) is is_right
 
 
-def test_a_judging_error_is_no_answer() -> None:
+def test_a_judging_error_is_not_accepted_as_an_answer() -> None:
     build = forged().cases[0].model_copy(update={"verdict": Verdict.JUDGING_ERROR})
     assert "judging error" in refusal(forged(cases=(build,), verdict=Verdict.JUDGING_ERROR))
 
 
-def test_without_a_job_that_made_it_nothing_counts() -> None:
+def test_a_judgement_without_a_job_that_made_it_is_refused() -> None:
     assert "its start and end" in refusal(forged(), window=None)
 
 
 # The zip.
 
 
-def test_a_judgement_and_a_judges_trouble_are_read() -> None:
+def test_an_artifact_with_a_judgement_or_an_error_is_read() -> None:
     honest = forged()
     handed = read_artifact(zipped(honest.to_json()))
     assert handed.submission == honest.submission
@@ -212,7 +212,7 @@ def test_a_hostile_artifact_is_refused(content: bytes, reason: str) -> None:
         read_artifact(content)
 
 
-def test_whatever_bytes_are_broken_nothing_but_a_refusal_comes_out() -> None:
+def test_a_corrupted_artifact_raises_nothing_but_a_refusal() -> None:
     dice, said = random.Random(4), ""
     good = zipped('{"format": "pullrank-error", "version": 1, "message": "m"}', "error.json")
     for _ in range(3000):
@@ -226,7 +226,7 @@ def test_whatever_bytes_are_broken_nothing_but_a_refusal_comes_out() -> None:
     assert said and "\n" not in said
 
 
-def test_of_a_member_no_more_is_unpacked_than_it_may_have() -> None:
+def test_a_member_is_unpacked_only_up_to_its_size_limit() -> None:
     packed = zipped(b"0" * (64 << 20), "error.json")
     tracemalloc.start()
     try:
@@ -245,7 +245,7 @@ def floored(board: Board, bandwidth_gbs: float = 1000.0) -> str:
     return why_below_the_floor(forged(), board, gpu)
 
 
-def test_a_time_below_the_hardwares_floor_is_held_and_a_cached_one_is_not() -> None:
+def test_a_time_below_the_hardware_floor_is_held_unless_possibly_cached() -> None:
     def working(size: str) -> Board:
         return replace(BOARD, task=replace(BOARD.task, work=Work(bytes=size)))
 

@@ -42,7 +42,7 @@ ENDS = [
 
 
 @pytest.mark.walls
-def test_nothing_outlives_a_judge():
+def test_no_process_outlives_a_judge():
     with contextlib.ExitStack() as cleanup:
         judges = [cleanup.enter_context(judge_with(*how)) for *how, _ in ENDS]
         for (kind, *_, end), judge in zip(ENDS, judges, strict=True):

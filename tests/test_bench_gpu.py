@@ -29,13 +29,13 @@ def claims(*arguments: object, **more: object) -> tuple[BenchClaim, ...]:
     return report_of(found(*arguments, **more)).claims
 
 
-def test_the_spread_is_the_middle_half_of_the_median():
+def test_the_spread_is_the_interquartile_range_over_the_median():
     assert spread([80.0, 90.0, 100.0, 110.0, 120.0]) == pytest.approx(0.2)
     assert spread([100.0] * 3) == 0
     assert spread([100.0]) is None
 
 
-def test_a_bias_is_the_median_of_the_repetitions_own():
+def test_a_bias_is_the_median_of_the_biases_of_each_repetition():
     # The machine drifts by a third from one repetition to the next, and both ways with it.
     one = found({OURS: [101, 202, 303], "replay": [100, 200, 300], "do_bench": [90, 180, 600]})
     assert one.bias(OURS, "add") == pytest.approx(0.01)
@@ -43,32 +43,32 @@ def test_a_bias_is_the_median_of_the_repetitions_own():
     assert one.bias("kernelbot", "add") is None
 
 
-def test_what_cupti_says_is_true_where_there_is_no_replay():
+def test_cupti_gives_the_true_time_if_there_is_no_replay():
     assert found({"replay": [1.0], "cupti": [2.0]}).true_us("add") == [1.0]
     assert found({OURS: [3.0], "cupti": [2.0]}).bias(OURS, "add") == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(("ours", "holds"), [(100.9, True), (98.0, False), (101.5, False)])
-def test_the_claim_on_bias_holds_to_one_percent(ours, holds):
+def test_the_bias_claim_holds_within_one_percent(ours, holds):
     assert claims({OURS: [ours] * 2, "replay": [100.0] * 2})[0].holds is holds
 
 
-def test_kernels_that_take_less_than_a_launch_are_no_part_of_the_claim():
+def test_kernels_shorter_than_a_launch_are_left_out_of_the_claim():
     assert claims({OURS: [9.0, 9.0], "replay": [3.0, 3.0]})[0].holds is None
 
 
 @pytest.mark.parametrize(("ratios", "holds"), [([0.99, 1.0, 1.01], True), ([0.9, 1.0, 1.1], False)])
-def test_the_claim_on_spread_is_about_ratios_to_the_anchor(ratios, holds):
+def test_the_spread_claim_uses_ratios_to_the_anchor(ratios, holds):
     assert claims({OURS: [50, 100, 200], "kernelbot": [95, 100, 105]}, ratios=ratios)[1].holds is holds
 
 
 @pytest.mark.parametrize(("ours", "holds"), [(20.0, True), (21.0, False)])
-def test_the_claim_on_seconds_is_about_whole_processes(ours, holds):
+def test_the_seconds_claim_counts_whole_processes(ours, holds):
     seconds = {OURS: [ours] * 3, "kernelbot": [10.0] * 3}
     assert claims({OURS: [1.0] * 3, "kernelbot": [1.0] * 3}, seconds=seconds)[2].holds is holds
 
 
-def test_what_was_not_measured_is_no_claim_and_what_was_left_out_is_said():
+def test_the_report_marks_unmeasured_claims_and_names_skipped_methods():
     report = report_of(found({OURS: [1.0, 1.0]}, skipped={"kernelbot": "it failed: out of memory"}))
     assert [claim.holds for claim in report.claims] == [None] * 3
     assert report.text.count("| not measured |") == 3
@@ -79,20 +79,20 @@ def test_the_standard_error_is_that_of_the_mean():
     assert peers.standard_error([9.0, 10.0, 11.0, 10.0]) == pytest.approx(0.040825, abs=1e-6)
 
 
-def test_a_way_says_what_it_has_not(monkeypatch):
+def test_a_timing_method_says_what_it_lacks(monkeypatch):
     assert peers.why_not("kernelbot", "cpu") == peers.why_not("replay", "cuda") == ""
     assert peers.why_not("cupti", "cpu") == "it times only GPUs"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert peers.why_not("do_bench", "cuda") == "triton is not installed"
 
 
-def test_ten_kernels_are_ten_cases():
+def test_the_ten_kernels_give_ten_different_cases():
     assert len({kernel.name for kernel in KERNELS}) == len(KERNELS) == 10
     for rehearse in (True, False):
         assert len({kernel.case(rehearse=rehearse).name for kernel in KERNELS}) == 10
 
 
-def test_each_kernel_is_right_by_its_own_reference():
+def test_each_kernel_passes_its_own_reference():
     quick = [kernel for kernel in KERNELS if kernel.amount != 20_000_000]
     with _board(quick, rehearse=True) as board:
         seen = Measured(kernels=tuple(kernel.name for kernel in quick), is_rehearsed=True)
@@ -102,7 +102,7 @@ def test_each_kernel_is_right_by_its_own_reference():
     assert all(one.us > 0 for one in taken)
 
 
-def test_a_way_that_fails_is_left_out_with_its_last_words():
+def test_a_failing_timing_method_is_skipped_with_its_error():
     with _board([KERNELS[0]], rehearse=True) as board:
         (board.task.folder / "submission.py").write_text("def custom_kernel(data):\n    return data[2]\n")
         seen = Measured(kernels=("spin",), is_rehearsed=True)
@@ -113,7 +113,7 @@ def test_a_way_that_fails_is_left_out_with_its_last_words():
 @pytest.mark.alone
 @pytest.mark.walls
 @pytest.mark.usefixtures("all_cores")
-def test_a_rehearsal_times_in_all_ways_that_there_are_and_prints_tables(tmp_path, capsys):
+def test_a_rehearsal_runs_every_available_timing_method_and_prints_tables(tmp_path, capsys):
     raw = tmp_path / "raw.json"
     arguments = ["--rehearse", "--repetitions", "2", "--only", "600 thousand", "--raw", str(raw)]
     assert run(arguments, main) == 0
@@ -128,12 +128,12 @@ def test_a_rehearsal_times_in_all_ways_that_there_are_and_prints_tables(tmp_path
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="there is a GPU")
-def test_without_a_gpu_there_is_one_line(capsys):
+def test_a_machine_without_a_gpu_gets_one_error_line(capsys):
     assert run([], main) == 3
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.count("\n") == 1
     assert "no GPU found on this machine" in shown.err
 
 
-def test_make_knows_it():
+def test_the_makefile_has_a_bench_gpu_target():
     assert "bench-gpu: $(READY)  ## " in Path("Makefile").read_text()

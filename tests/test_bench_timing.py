@@ -25,18 +25,18 @@ def shown(part, numbers):
     ("hits", "n", "low", "high"),
     [(0, 200, 0, 0.01885), (5, 200, 0.01072, 0.05720), (200, 200, 0.98115, 1), (1, 2, 0.09453, 0.90547)],
 )
-def test_the_interval_of_a_share_is_wilsons(hits, n, low, high):
+def test_the_interval_of_a_share_is_the_wilson_interval(hits, n, low, high):
     assert wilson(hits, n) == pytest.approx((low, high), abs=1e-4)
 
 
-def test_wins_of_either_side_stand_beside_the_claim():
+def test_the_table_compares_wins_of_both_sides_with_the_claim():
     assert "does not hold" not in shown("power", [DUEL])
     assert "does not hold" in shown("power", [DUEL, LOST])
     assert "does not hold" in shown("aa", [DUEL])
     assert "2 of 3" in shown("power", [DUEL, LOST, DUEL])
 
 
-def test_scores_that_lie_half_as_far_apart_as_raw_means_keep_the_claim():
+def test_the_spread_claim_needs_scores_half_as_spread_as_raw_means():
     def judgings(*means_us):
         ratios = [{"value": value, "low": value, "high": value} for value in (0.99, 1.0, 1.01)]
         return [{**JUDGING, "ratio": r, "mean_us": mean_us} for r, mean_us in zip(ratios, means_us, strict=True)]
@@ -45,7 +45,7 @@ def test_scores_that_lie_half_as_far_apart_as_raw_means_keep_the_claim():
     assert "at most 0.50: does not hold" in shown("spread", judgings(99, 100, 101))
 
 
-def test_what_a_call_costs_and_how_fast_data_moves_is_told_apart():
+def test_the_cost_table_separates_call_cost_from_data_rate():
     numbers = [
         {"bytes": 4096, "call_us": 200.0, "windows_us": [50.0]},
         {"bytes": 4096 + 10**7, "call_us": 200.0 + 6000, "windows_us": [60.0]},
@@ -55,7 +55,7 @@ def test_what_a_call_costs_and_how_fast_data_moves_is_told_apart():
     assert "200.0 µs  holds" in shown("cost", numbers[:1])
 
 
-def test_whatever_was_measured_is_in_the_file_at_once(tmp_path):
+def test_each_measurement_is_written_to_the_file_at_once(tmp_path):
     out = tmp_path / "raw.json"
     raw = Raw(out, {"cpu": "a sample"})
     for seconds in (1.0, 2.0):

@@ -96,7 +96,7 @@ def source(season: Path) -> LedgerSource:
     "command", ["board matmul --gpu {gpu}", "mine {a}", "history matmul --gpu {gpu}", "compare {a} {b}"]
 )
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_command_says_the_same_from_a_ledger_and_from_its_site(season, site, capsys, command, form) -> None:
+def test_a_command_prints_the_same_from_a_ledger_and_its_site(season, site, capsys, command, form) -> None:
     board = next(board for board in source(season).boards_of_task("matmul") if len(board.rows) > 1)
     words = command.format(gpu=board.gpu, a=board.rows[0].login, b=board.rows[1].login).split()
     local = printed(capsys, *words, *form, *ledger_of(season))
@@ -106,14 +106,14 @@ def test_a_command_says_the_same_from_a_ledger_and_from_its_site(season, site, c
         assert max(map(len, local.splitlines())) <= 160
 
 
-def test_json_has_every_digit(season, capsys) -> None:
+def test_json_output_keeps_every_digit(season, capsys) -> None:
     shown = json.loads(printed(capsys, "board", "matmul", "--gpu", "H100", "--json", *ledger_of(season)))
     published = json.loads((season / "_site/matmul/H100/board.json").read_text())
     assert [row["score_us"] for row in shown["rows"]] == [row["score_us"] for row in published["rows"]]
     assert [row["cases"] for row in shown["rows"]] == [row["cases"] for row in published["rows"]]
 
 
-def test_mine_names_whom_to_beat(season, capsys) -> None:
+def test_mine_names_the_author_to_beat(season, capsys) -> None:
     board = next(board for board in source(season).boards_of_task("matmul") if board.rows and board.rows[-1].band > 1)
     last = board.rows[-1]
     rows = json.loads(printed(capsys, "mine", last.login.upper(), "--json", *ledger_of(season)))["rows"]
@@ -123,7 +123,7 @@ def test_mine_names_whom_to_beat(season, capsys) -> None:
     assert found["ahead"]["gap"] == pytest.approx(behind)
 
 
-def test_who_looks_faster_without_a_duel_won_is_called_tied_with_nobody() -> None:
+def test_a_faster_looking_row_without_a_won_duel_is_not_called_tied() -> None:
     def facts(*events: Event) -> BoardFacts:
         on = board()
         vars(on.task).update(title="Vector addition", deadline=None)
@@ -152,7 +152,7 @@ def shown(table: BoardFacts) -> str:
     return said.getvalue()
 
 
-def test_a_provisional_row_is_marked_and_tied_with_nobody() -> None:
+def test_a_provisional_row_is_marked_and_never_tied() -> None:
     on = board()
     vars(on.task).update(title="Vector addition", deadline=None)
     table = facts_of(played([Event("ada", "a", 0.5), Event("bob", "b", 0.4, noise=0.3)], on))
@@ -186,9 +186,7 @@ def test_the_answer_to_show_says_which_rows_are_provisional() -> None:
         ({}, False),
     ],
 )
-def test_on_an_older_site_provisional_meant_that_a_row_was_not_merged(
-    season: Path, changes: dict[str, bool], expected: bool
-) -> None:
+def test_provisional_on_an_older_site_means_not_merged(season: Path, changes: dict[str, bool], expected: bool) -> None:
     published = json.loads((season / "_site/matmul/H100/board.json").read_text())
     for row in published["rows"]:
         del row["provisional"], row["unmerged"]
@@ -207,7 +205,7 @@ def test_history_of_one_author_leaves_out_the_others(season, capsys) -> None:
     assert len(records) == sum(record.login == login for record in board.records)
 
 
-def test_what_is_disqualified_is_on_no_board(season, tmp_path, capsys) -> None:
+def test_a_disqualified_author_is_off_the_board_and_listed_as_removed(season, tmp_path, capsys) -> None:
     ledger = Ledger(tmp_path)
     for number, judgement in enumerate(Ledger(season / "ledger").judgements("matmul", "H100").judgements):
         ledger.append(judgement, str(number))
@@ -227,7 +225,7 @@ def test_what_is_disqualified_is_on_no_board(season, tmp_path, capsys) -> None:
         assert re.search(rf"removed: {out}, judged 20\d\d-\d\d-\d\d: disqualified 20\d\d-\d\d-\d\d\. cached", told)
 
 
-def test_a_site_says_what_was_taken_out_as_its_ledger_does(season, site, capsys) -> None:
+def test_a_site_lists_removed_results_as_its_ledger_does(season, site, capsys) -> None:
     words = ["board", "matmul", "--gpu", "H100"]
     local = printed(capsys, *words, *ledger_of(season))
     assert re.search(r"removed: \S+, judged \S+: held for review \S+\. hold it\.", local)
@@ -256,7 +254,7 @@ def by_name(tasks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 # What goes wrong.
 
 
-def test_a_stranger_stands_nowhere(site, capsys) -> None:
+def test_an_unknown_author_is_not_ranked_on_any_board(site, capsys) -> None:
     assert "nobody is not ranked on any board" in printed(capsys, "mine", "nobody", "--site", site)
 
 
@@ -277,7 +275,7 @@ def test_a_wrong_name_gets_one_message(site, capsys, words, message) -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://example.org", "file:///etc", "https://user:word@example.org", "http://", "https://[x"]
 )
-def test_an_address_that_is_none_is_refused(url) -> None:
+def test_an_invalid_site_address_is_refused(url) -> None:
     with pytest.raises(SiteError, match="must be the site's address"):
         site_address(url)
 
@@ -285,7 +283,7 @@ def test_an_address_that_is_none_is_refused(url) -> None:
 @pytest.mark.parametrize(
     "url", ["acme.github.io/cup", "https://acme.github.io/cup/", "https://acme.github.io/cup/index.html"]
 )
-def test_an_address_is_taken_as_people_copy_it(url) -> None:
+def test_a_site_address_is_accepted_in_every_copied_form(url) -> None:
     assert site_address(url) == "https://acme.github.io/cup/"
 
 
@@ -324,11 +322,11 @@ def test_a_hostile_site_gets_one_message(capsys, content, status, headers, messa
     assert message in said and "Traceback" not in said
 
 
-def test_nobody_there_is_one_message(capsys) -> None:
+def test_an_unreachable_site_gets_one_message(capsys) -> None:
     assert "cannot be read" in printed(capsys, "board", "matmul", "--site", "http://127.0.0.1:9", code=2)
 
 
-def test_words_of_a_hostile_site_move_no_cursor(season, capsys) -> None:
+def test_text_from_a_hostile_site_cannot_control_the_terminal(season, capsys) -> None:
     board = json.loads((season / "_site/matmul/H100/board.json").read_text())
     board["title"] = board["rows"][0]["language"] = board["rows"][0]["note"] = "\x1b[2Jpwned\u202e"
     index = {"boards": [{"task": "matmul", "title": "\x1b[1m", "gpu": "H100", "deadline": None, "entries": 1}]}
@@ -345,7 +343,7 @@ def test_words_of_a_hostile_site_move_no_cursor(season, capsys) -> None:
             assert "pwned" in shown and not re.search("[\x1b\u202e]", shown)
 
 
-def test_a_site_that_shows_another_board_is_not_believed(season, capsys) -> None:
+def test_a_site_that_serves_another_board_is_refused(season, capsys) -> None:
     index = (season / "_site/index.json").read_bytes()
     other = (season / "_site/softmax/H100/board.json").read_bytes()
 

@@ -57,7 +57,7 @@ def needed(requirements: list[Requirement]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("action", "left_out"), [("bot", {"rich"}), ("hosted", set())])
-def test_a_lock_holds_all_that_its_packages_need_and_nothing_else(action: str, left_out: set[str]) -> None:
+def test_a_lock_contains_exactly_the_packages_it_needs(action: str, left_out: set[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras, wanted = project["optional-dependencies"], list(project["dependencies"])
     wanted += [line for line in extras[action] if not line.startswith("pullrank[")] + extras["bot"]
@@ -86,7 +86,7 @@ class FreshProcesses(Scene):
         return done.returncode
 
 
-def test_the_bots_commands_need_no_package_that_its_lock_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bots_commands_need_only_packages_in_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = FreshProcesses(tmp_path, monkeypatch)
     with scene.server:
         pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})

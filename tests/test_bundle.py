@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge import harness_digest
 from harness.records.errors import TaskError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
+from harness.records.provenance import harness_digest
 from harness.records.stats import Interval
 from harness.task.bundle import MAX_BYTES, BundleError, read_bundle
 from harness.task.submission import Champion, Submission
@@ -79,7 +79,7 @@ def resealed(members: dict[str, bytes]) -> bytes:
     return zip_of({"manifest.json": json.dumps(manifest).encode(), **rest})
 
 
-def test_a_bundle_brings_the_file_the_request_and_whose_it_is():
+def test_a_bundle_carries_the_file_its_author_and_the_request():
     bundle = read_bundle(packed())
     assert (bundle.order.id, bundle.order.mode) == ("12-aaaaaaaaaaaa-CPU-test-1", Mode.TEST)
     assert bundle.submission == Submission(
@@ -89,7 +89,7 @@ def test_a_bundle_brings_the_file_the_request_and_whose_it_is():
     assert bundle.harness == PYZ
 
 
-def test_a_bundle_brings_the_champion():
+def test_a_bundle_carries_the_champion():
     assert read_bundle(packed(champion=champion())).champion == champion()
 
 
@@ -102,12 +102,12 @@ def test_the_board_in_a_bundle_is_the_board_on_main():
     assert not folder.exists()
 
 
-def test_a_bundle_brings_what_the_board_s_machines_compile_with():
+def test_a_bundle_carries_the_boards_toolchain():
     with read_bundle(packed()).open_board() as board:
         assert board.toolchain == TOOLCHAIN
 
 
-def test_a_bundle_that_would_show_a_compiler_something_else_is_refused():
+def test_a_bundle_with_an_include_folder_outside_usr_and_opt_is_refused():
     members = members_of(packed())
     members["toolchain.json"] = b'{"arch": null, "include_dirs": {"cutlass": "/root"}}'
     with pytest.raises(BundleError, match=r"toolchain\.json: include_dirs\.cutlass: .* must be below /usr or /opt"):
@@ -123,7 +123,7 @@ def test_every_task_of_the_repository_can_be_packed(task: Path):
         packed(request=request(task=loaded.name, gpu=gpu), task=loaded)
 
 
-def test_the_same_contents_are_the_same_bytes():
+def test_packing_the_same_contents_gives_the_same_bytes():
     assert packed() == packed()
 
 
@@ -144,7 +144,7 @@ def shared_task(tree: Path) -> Task:
     return load_task(folder)
 
 
-def test_shared_files_around_a_task_are_brought_along_and_nothing_else(tmp_path):
+def test_a_bundle_carries_shared_files_of_a_task_and_nothing_else(tmp_path):
     task = shared_task(tmp_path / "tasks")
     (task.folder / ".git").mkdir()
     (task.folder / ".git" / "config").write_text("token")
@@ -156,21 +156,21 @@ def test_shared_files_around_a_task_are_brought_along_and_nothing_else(tmp_path)
         assert board.task.files["utils.py"] == b"SHARED = 1\n"
 
 
-def test_a_task_that_cannot_be_brought_along_whole_is_refused(tmp_path):
+def test_a_task_with_a_missing_file_cannot_be_packed(tmp_path):
     task = shared_task(tmp_path / "tasks")
     (task.folder / "task.py").unlink()
     with pytest.raises(TaskError, match=r"task\.py"):
         packed(task=task, request=request(task="mine"))
 
 
-def test_a_bundle_other_than_the_one_that_was_made_is_refused():
+def test_a_bundle_with_another_digest_is_refused():
     content = packed()
     assert read_bundle(content, sha256(content))
     with pytest.raises(BundleError, match="not made for this judging"):
         read_bundle(content, sha256(content + b" "))
 
 
-def test_a_torn_bundle_is_refused():
+def test_a_truncated_bundle_is_refused():
     content = packed()
     for end in (0, 10, len(content) // 2, len(content) - 1):
         with pytest.raises(BundleError):
@@ -180,14 +180,14 @@ def test_a_torn_bundle_is_refused():
 @pytest.mark.parametrize(
     "name", ["request.json", "submission.py", "harness.pyz", "champion.py", "tasks/vectoradd/task.py"]
 )
-def test_no_member_can_be_exchanged(name):
+def test_a_bundle_with_a_changed_member_is_refused(name):
     members = members_of(packed(champion=champion()))
     with pytest.raises(BundleError, match="was changed"):
         read_bundle(zip_of(members | {name: members[name] + b" "}))
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "request.json", "submission.py", "harness.pyz", "champion.json"])
-def test_no_member_can_be_left_out(name):
+def test_a_bundle_with_a_missing_member_is_refused(name):
     members = members_of(packed(champion=champion()))
     del members[name]
     with pytest.raises(BundleError):
@@ -205,12 +205,12 @@ def test_no_member_can_be_left_out(name):
         "tasks/ümlaut.py", "tasks/new\nline", "champion.txt",
     ],
 )  # fmt: skip
-def test_no_other_member_gets_in(name):
+def test_a_bundle_with_an_unknown_member_is_refused(name):
     with pytest.raises(BundleError, match="unknown member"):
         read_bundle(resealed(members_of(packed()) | {name: b"x"}))
 
 
-def test_no_member_stands_twice():
+def test_a_bundle_with_a_duplicate_member_is_refused():
     file = io.BytesIO(packed())
     with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("submission.py", GOOD)
@@ -226,7 +226,7 @@ def test_a_member_that_is_too_large_is_refused_unread(name, size):
         read_bundle(resealed(members_of(packed()) | {name: bytes(size)}))
 
 
-def test_a_bomb_is_refused_unread():
+def test_a_zip_bomb_is_refused_unread():
     many = {f"tasks/vectoradd/zeros{number}.py": bytes(4 << 20) for number in range(9)}
     bomb = resealed(members_of(packed()) | many)
     assert len(bomb) < MAX_BYTES // 100
@@ -234,7 +234,7 @@ def test_a_bomb_is_refused_unread():
         read_bundle(bomb)
 
 
-def test_a_size_that_lies_is_refused():
+def test_a_bundle_with_a_false_member_size_is_refused():
     content = packed()
     lied = content.replace(len(GOOD).to_bytes(4, "little"), (len(GOOD) - 4).to_bytes(4, "little"))
     assert lied != content
@@ -255,7 +255,7 @@ def test_a_size_that_lies_is_refused():
         ({"digest": "0" * 64}, "not the requested file"),
     ],
 )
-def test_a_request_that_is_none_is_refused(changes, message):
+def test_an_invalid_request_is_refused(changes, message):
     with pytest.raises(BundleError, match=message):
         packed(request=request(**changes))
 
@@ -263,12 +263,12 @@ def test_a_request_that_is_none_is_refused(changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"), [({"gpu": "H999"}, "no board"), ({"task": "matmul"}, "no such folder")]
 )
-def test_a_request_for_another_board_than_the_tasks_is_refused(changes, message):
+def test_a_request_for_a_missing_board_or_task_is_refused(changes, message):
     with pytest.raises(TaskError, match=message):
         packed(request=request(**changes))
 
 
-def test_a_champion_whose_file_is_not_the_one_told_of_is_refused():
+def test_a_champion_file_that_does_not_match_its_description_is_refused():
     members = members_of(packed(champion=champion()))
     with pytest.raises(BundleError, match=r"champion\.json describes"):
         read_bundle(resealed(members | {"champion.py": b"def custom_kernel(data): return 1\n"}))
@@ -320,7 +320,7 @@ def machine(folder: Path, pyz: bytes, source: bytes = GOOD, **parts: object) -> 
     return Machine(folder, bundle, pyz)
 
 
-def test_the_same_harness_is_the_same_file(pyz, tmp_path):
+def test_building_the_same_harness_gives_the_same_pyz(pyz, tmp_path):
     copy = tmp_path / "harness"
     for path in (ROOT / "harness").rglob("*.py"):
         (copy / path.relative_to(ROOT / "harness")).parent.mkdir(parents=True, exist_ok=True)
@@ -345,7 +345,7 @@ def test_harness_pyz_judges_a_bundle_in_an_empty_folder(pyz, tmp_path):
     assert judge.left_behind == {"judgement.json"}
 
 
-def test_what_is_not_accepted_exits_with_1(pyz, tmp_path):
+def test_a_submission_that_is_not_accepted_exits_with_1(pyz, tmp_path):
     judge = machine(tmp_path, pyz, BROKEN)
     done = judge.judge("--sandbox", "none")
     assert done.returncode == 1, done.stderr
@@ -353,7 +353,7 @@ def test_what_is_not_accepted_exits_with_1(pyz, tmp_path):
     assert judge.left_behind == {"judgement.json"}
 
 
-def test_another_bundle_than_the_one_that_was_made_exits_with_2(pyz, tmp_path):
+def test_a_bundle_with_another_digest_exits_with_2(pyz, tmp_path):
     judge = machine(tmp_path, pyz, BROKEN)
     (tmp_path / "judgement.json").write_text("an older one")
     done = judge.judge("--sandbox", "none", "--digest", "0" * 64)
@@ -362,20 +362,20 @@ def test_another_bundle_than_the_one_that_was_made_exits_with_2(pyz, tmp_path):
     assert judge.left_behind == {"error.json"}, "an older judgement must not be taken for this one"
 
 
-def test_the_digest_that_resolve_said_is_accepted(pyz, tmp_path):
+def test_a_bundle_with_the_expected_digest_is_judged(pyz, tmp_path):
     judge = machine(tmp_path, pyz, BROKEN)
     digest = sha256((tmp_path / "bundle" / "bundle.zip").read_bytes())
     assert judge.judge("--sandbox", "none", "--digest", digest).returncode == 1
 
 
-def test_another_harness_than_the_bundles_judges_nothing(pyz, tmp_path):
+def test_a_harness_other_than_the_bundles_own_judges_nothing(pyz, tmp_path):
     judge = machine(tmp_path, pyz, BROKEN)
     (tmp_path / "bundle" / "harness.pyz").write_bytes(pyz + b"\0")
     assert judge.judge("--sandbox", "none").returncode == 2
     assert "not the harness of this bundle" in judge.error
 
 
-def test_a_machine_without_the_libraries_is_told_which(pyz, tmp_path):
+def test_a_machine_without_libraries_gets_an_error_naming_them(pyz, tmp_path):
     judge = machine(tmp_path, pyz, BROKEN)
     done = judge.judge(python=("-I", "-S"))
     assert done.returncode == 3
@@ -384,7 +384,7 @@ def test_a_machine_without_the_libraries_is_told_which(pyz, tmp_path):
     assert len(done.stderr.splitlines()) == 1, "one line, no traceback"
 
 
-def test_a_machine_whose_pydantic_is_too_old_is_told_so(pyz, tmp_path, monkeypatch):
+def test_a_machine_with_an_old_pydantic_gets_an_error_saying_so(pyz, tmp_path, monkeypatch):
     old = tmp_path / "old" / "pydantic-2.7.4.dist-info"
     old.mkdir(parents=True)
     (old / "METADATA").write_text("Name: pydantic\nVersion: 2.7.4\n")
@@ -394,7 +394,7 @@ def test_a_machine_whose_pydantic_is_too_old_is_told_so(pyz, tmp_path, monkeypat
     assert "has pydantic 2.7.4; the judge needs torch, pydantic 2.12 and PyYAML 6: pip install" in judge.error
 
 
-def test_reports_of_an_earlier_judging_are_gone_even_if_nothing_is_judged(pyz, tmp_path):
+def test_reports_of_an_earlier_judging_are_deleted_even_if_nothing_is_judged(pyz, tmp_path):
     judge = machine(tmp_path, pyz, BROKEN)
     (tmp_path / "reports" / "profile-of-mine").mkdir(parents=True)
     (tmp_path / "reports" / "profile-1.ncu-rep").write_text("another participant's")
@@ -403,7 +403,7 @@ def test_reports_of_an_earlier_judging_are_gone_even_if_nothing_is_judged(pyz, t
     assert [path.name for path in (tmp_path / "reports").iterdir()] == ["profile-of-mine"]
 
 
-def test_a_machine_without_walls_is_a_judging_error(pyz, tmp_path, monkeypatch):
+def test_a_machine_without_a_sandbox_reports_a_judging_error(pyz, tmp_path, monkeypatch):
     judge = machine(tmp_path, pyz)
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
@@ -412,7 +412,7 @@ def test_a_machine_without_walls_is_a_judging_error(pyz, tmp_path, monkeypatch):
     assert "apt install bubblewrap" in judge.error
 
 
-def test_a_bundle_that_is_not_there_exits_with_2(pyz, tmp_path):
+def test_a_missing_bundle_exits_with_2(pyz, tmp_path):
     judge = machine(tmp_path, pyz, BROKEN)
     (tmp_path / "bundle" / "bundle.zip").unlink()
     assert judge.judge().returncode == 2
@@ -447,7 +447,7 @@ def _is_of_session(pid: str, session: int) -> bool:
         return False
 
 
-def test_a_task_with_another_kind_of_file_is_refused():
+def test_a_bundle_with_a_file_of_another_language_is_refused():
     task = replace(load_task(VECTORADD), lang="cu")
     assert task.submission_name == "submission.cu"
     members = members_of(packed())

@@ -57,7 +57,7 @@ def test_events_are_counted_by_their_whole_name(text, event, count):
         ("", "", ""),
     ],
 )
-def test_a_group_is_asked_to_hand_on_what_it_has(tmp_path, has, hands_on, written):
+def test_a_group_hands_on_the_limits_it_has(tmp_path, has, hands_on, written):
     (tmp_path / "cgroup.controllers").write_text(has)
     control = tmp_path / "cgroup.subtree_control"
     control.write_text(hands_on)
@@ -65,7 +65,7 @@ def test_a_group_is_asked_to_hand_on_what_it_has(tmp_path, has, hands_on, writte
     assert control.read_text() == written
 
 
-def test_what_is_no_group_hands_nothing_on(tmp_path):
+def test_a_folder_that_is_not_a_group_hands_on_no_limits(tmp_path):
     assert cgroup.hand_on_limits(tmp_path / "gone") == set()
 
 
@@ -84,12 +84,12 @@ def test_only_the_limits_that_a_group_has_are_set(tmp_path):
     }
 
 
-def test_a_group_of_ours_lies_below_one_of_the_bases(group):
+def test_our_group_is_a_child_of_one_of_the_bases(group):
     assert group.folder.parent in cgroup.find_bases()
     assert group.folder.name.startswith(f"pullrank-{os.getpid()}-")
 
 
-def test_a_players_group_lists_its_processes_and_is_gone_when_it_is_closed(group, sleeper):
+def test_a_players_group_lists_its_processes_and_is_removed_on_close(group, sleeper):
     player = freezer.CgroupFreezer(group.folder, sleeper)
     assert player.processes() == [sleeper]
     player.stop()
@@ -99,7 +99,7 @@ def test_a_players_group_lists_its_processes_and_is_gone_when_it_is_closed(group
     assert not player.folder.exists()
 
 
-def test_a_players_group_has_the_limits_that_it_is_told(group, sleeper):
+def test_a_players_group_gets_the_requested_limits(group, sleeper):
     if not group.limits_memory:
         pytest.skip("the group above hands on no limit of memory: see pullrank doctor")
     player = freezer.CgroupFreezer(group.folder, sleeper, cgroup.CgroupLimits(memory_bytes=1 << 30, processes=64))
@@ -111,7 +111,7 @@ def test_a_players_group_has_the_limits_that_it_is_told(group, sleeper):
     player.close()
 
 
-def test_the_next_judge_removes_the_groups_of_those_that_were_killed_and_no_others(tmp_path, monkeypatch):
+def test_the_next_judge_removes_only_the_groups_of_killed_judges(tmp_path, monkeypatch):
     monkeypatch.setattr(stale_folders, "_YOUNG_S", 0.0)
     for name in ("pullrank-1-1", "pullrank-2-2", "pullrank-3-3", "others"):
         (tmp_path / name).mkdir()
@@ -124,7 +124,7 @@ def test_the_next_judge_removes_the_groups_of_those_that_were_killed_and_no_othe
     assert sorted(path.name for path in tmp_path.iterdir()) == ["others", "pullrank-2-2", "pullrank-3-3"]
 
 
-def test_what_was_made_just_now_is_not_abandoned_yet(tmp_path):
+def test_a_new_folder_is_not_abandoned_yet(tmp_path):
     (tmp_path / "new").mkdir()
     (tmp_path / "old").mkdir()
     an_hour_ago = time.time() - 3600

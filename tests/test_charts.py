@@ -44,11 +44,11 @@ def dots(path: str) -> list[float]:
         (99.989, 100.011, [99.99, 100, 100.01]),
     ],
 )
-def test_ticks_stand_at_round_values_inside_the_axis(low: float, high: float, expected: list[float]) -> None:
+def test_ticks_are_at_round_values_inside_the_axis(low: float, high: float, expected: list[float]) -> None:
     assert sorted(round_values(low, high, 4)) == pytest.approx(sorted(expected))
 
 
-def test_each_axis_of_a_strip_has_two_ticks_or_three_whose_numbers_differ_and_do_not_touch() -> None:
+def test_a_strip_axis_has_two_or_three_distinct_ticks_without_overlap() -> None:
     for percent in range(1, 2400, 23):
         for slowest in range(100, 1000, 37):
             low, high = slowest / (1 + percent / 100), slowest
@@ -61,14 +61,14 @@ def test_each_axis_of_a_strip_has_two_ticks_or_three_whose_numbers_differ_and_do
 PLACED = {"start": 0, "middle": 0.5, "end": 1}
 
 
-def test_the_axis_holds_an_interval_that_lies_beside_the_samples() -> None:
+def test_the_axis_includes_an_interval_outside_the_samples() -> None:
     runs = [run(100.0, 101.0, 102.0)]
     (group,) = strip("", [StripSide(label="a", runs=runs, interval=Interval(value=96, low=95, high=97))]).groups
     assert group.band
     assert 6 < group.band[0] < group.band[1] < dots(group.dots)[0] < group.median_x
 
 
-def test_a_stall_is_drawn_at_the_edge_and_counted_instead_of_stretching_the_axis() -> None:
+def test_a_stall_is_drawn_at_the_edge_without_stretching_the_axis() -> None:
     chart = strip("size: 1", [StripSide(label="this file", runs=[run(*[100.0, 101.0, 102.0] * 5, 9000.0)])])
     group = chart.groups[0]
     assert group.dots.count("M") == 1 and dots(group.dots)[-1] == pytest.approx(354)
@@ -104,7 +104,7 @@ def test_a_staircase_descends_with_each_record_and_runs_until_the_last_judgement
 
 
 @pytest.mark.parametrize("width", [340, 1080])
-def test_a_staircase_names_the_months_between_its_dates_as_far_as_there_is_room(width: int) -> None:
+def test_a_staircase_labels_months_between_its_dates_if_there_is_room(width: int) -> None:
     days = {
         days: staircase("Best", bests(300, 200), START + timedelta(days=days), width=width, height=200).x_ticks
         for days in (120, 500)
@@ -128,7 +128,7 @@ def test_a_staircase_names_its_last_and_largest_steps_and_no_two_names_touch() -
 
 
 @pytest.mark.parametrize("width", [340, 1080])
-def test_a_staircase_names_each_holder_where_they_took_first_place_and_not_at_each_gain(width: int) -> None:
+def test_a_staircase_names_each_holder_only_where_they_took_first_place(width: int) -> None:
     holders = ["ada"] * 5 + ["grace"] * 9 + ["ada"] * 4
     times = [replace(best, name=name) for best, name in zip(bests(*range(300, 282, -1)), holders, strict=True)]
     steps = staircase("Best", times, START + timedelta(days=20), width=width, height=280).steps
@@ -137,7 +137,7 @@ def test_a_staircase_names_each_holder_where_they_took_first_place_and_not_at_ea
     ]  # fmt: skip
 
 
-def test_who_takes_first_place_at_the_edge_is_named_below_the_stairs_and_left_of_the_step() -> None:
+def test_a_name_at_the_edge_is_below_and_left_of_its_step() -> None:
     steps = staircase("Best", bests(300, 200, 100, 99), START + timedelta(days=3), width=340, height=200).steps
     name = steps[-1].name
     assert name
@@ -145,7 +145,7 @@ def test_who_takes_first_place_at_the_edge_is_named_below_the_stairs_and_left_of
 
 
 @pytest.mark.parametrize(("floor_us", "is_drawn"), [(90, True), (60, True), (20, False), (200, False), (None, False)])
-def test_the_hardwares_limit_is_drawn_below_the_steps_where_it_is_near(floor_us: float | None, is_drawn: bool) -> None:
+def test_the_hardware_limit_is_drawn_below_the_steps_if_it_is_near(floor_us: float | None, is_drawn: bool) -> None:
     chart = staircase("Best", bests(300, 100), START + timedelta(days=9), width=340, height=200, floor_us=floor_us)
     assert bool(chart.floor) is is_drawn and ("limit" in chart.description) is is_drawn
     if chart.floor:
@@ -153,14 +153,14 @@ def test_the_hardwares_limit_is_drawn_below_the_steps_where_it_is_near(floor_us:
         assert chart.steps[-1].y < chart.floor.y + 6 <= chart.bottom
 
 
-def test_a_single_record_is_a_line() -> None:
+def test_a_single_record_is_drawn_as_a_line() -> None:
     chart = staircase("Best", bests(300), START, width=340, height=200)
     assert len(chart.steps) == 1
     assert chart.x_ticks[0].label == "00:00:00"
     assert 14 < chart.steps[0].y < 172
 
 
-def test_whiskers_share_an_axis_and_the_slowest_stand_at_its_edge() -> None:
+def test_whiskers_share_an_axis_and_the_slowest_are_at_its_edge() -> None:
     times = [Interval(value=us, low=us * 0.99, high=us * 1.01) for us in (100, 110, 120, 130, 9000)]
     drawn = whiskers(times)
     starts = [float(one.path[1:].split()[0]) for one in drawn[:4]]

@@ -58,7 +58,7 @@ def assert_whole(scene: Scene, pull: Pull) -> None:
     assert scene.checks() == ["PullRank / tasks: success"]
 
 
-def test_without_failures_a_check_takes_so_many_calls(scene: Scene) -> None:
+def test_a_check_without_failures_makes_the_expected_number_of_calls(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
     before = len(scene.server.requests(API))
     play(scene, run)
@@ -73,7 +73,7 @@ def sampled() -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(("nth", "how"), sampled())
-def test_a_call_fails(scene: Scene, nth: int, how: str) -> None:
+def test_the_next_check_recovers_from_a_failed_call(scene: Scene, nth: int, how: str) -> None:
     pull, run = ask(scene, files_of("tiny"))
     failure, times = HOW[how]
     scene.server.fail(API, failure, nth=nth, times=times)

@@ -18,7 +18,7 @@ def test_a_rehearsal_judges_for_real_and_prints_a_row(capsys: pytest.CaptureFixt
     assert "| a wrong sum | WA | WA |" in shown
 
 
-def test_a_check_that_comes_out_otherwise_is_named_and_fails(
+def test_a_check_with_an_unexpected_verdict_is_named_and_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = next(check for check in CHECKS if check.verdict == "WA")
@@ -28,7 +28,7 @@ def test_a_check_that_comes_out_otherwise_is_named_and_fails(
     assert "UNEXPECTED: output" in capsys.readouterr().out
 
 
-def test_a_profile_without_a_vendors_counters_is_not_as_it_must_be(
+def test_a_profile_without_vendor_counters_is_reported_as_unexpected(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = next(check for check in CHECKS if check.is_profiled)
@@ -37,22 +37,22 @@ def test_a_profile_without_a_vendors_counters_is_not_as_it_must_be(
     assert "UNEXPECTED: no vendor's profiler was used" in capsys.readouterr().out
 
 
-def test_its_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_output_has_the_machine_and_the_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--rehearse", "--only", "raises", "--json"], main) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["machine"]["device"] and made["seen"][0]["verdict"] == "RTE"
 
 
-def test_every_check_is_a_program_that_can_be_read() -> None:
+def test_every_check_is_a_valid_python_program() -> None:
     assert len({check.name for check in CHECKS}) == len(CHECKS) > 12
     for check in CHECKS:
         compile(check.source, check.name, "exec")
 
 
-def test_what_is_not_there_cannot_be_checked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_that_cannot_run_here_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--rehearse", "--only", "side stream"], main) == 2
     assert "no check that can run here" in capsys.readouterr().err
 
 
-def test_make_knows_it() -> None:
+def test_the_makefile_has_a_check_gpu_target() -> None:
     assert "check-gpu: $(READY)  ## " in Path("Makefile").read_text()

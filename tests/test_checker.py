@@ -82,7 +82,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("pair", RIGHT.values(), ids=RIGHT)
-def test_what_is_right(pair: tuple[Any, Any]) -> None:
+def test_a_correct_output_is_accepted(pair: tuple[Any, Any]) -> None:
     assert compare(*pair, rtol=1e-3, atol=0) == (True, "")
 
 
@@ -129,13 +129,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("output", "expected", "message"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_said_with_place_and_numbers(output: Any, expected: Any, message: str) -> None:
+def test_a_wrong_output_is_reported_with_place_and_numbers(output: Any, expected: Any, message: str) -> None:
     right, said = compare(output, expected, rtol=1e-3, atol=0)
     assert not right
     assert message in said
 
 
-def test_the_relative_tolerance_is_of_the_expected_value() -> None:
+def test_the_relative_tolerance_applies_to_the_expected_value() -> None:
     assert compare(tensor(1.4), tensor(1.0), rtol=0.35, atol=0)[0] is False
     assert compare(tensor(1.0), tensor(1.4), rtol=0.35, atol=0)[0] is True
 
@@ -145,7 +145,7 @@ def test_a_tolerance_is_one_number():
         compare(tensor(1.0), tensor(1.0), rtol=tensor([0.1, 0.2]), atol=0)
 
 
-def test_numbers_are_printed_with_as_many_digits_as_tell_them_apart() -> None:
+def test_numbers_are_printed_with_enough_digits_to_distinguish_them() -> None:
     _, said = compare(tensor(1.0, dtype=torch.float64), tensor(1 + 1e-12, dtype=torch.float64), rtol=0, atol=0)
     assert said == "output[0] is 1.0000000000000000, expected 1.0000000000010001 (allowed 0)"
 
@@ -168,13 +168,13 @@ def test_the_reference_accepts_its_own_answer_and_names_a_wrong_element(tmp_path
     assert reference.check(data, data * 2.1).startswith("output[0] is ")
 
 
-def test_a_seed_decides_the_inputs_and_the_public_one_is_replaced(tmp_path: Path) -> None:
+def test_the_secret_seed_decides_the_inputs_and_replaces_the_public_one(tmp_path: Path) -> None:
     reference = Reference(board(tmp_path))
     assert torch.equal(reference.generate(CASE, 7), reference.generate({"size": 8, "seed": 2}, 7))
     assert not torch.equal(reference.generate(CASE, 7), reference.generate(CASE, 8))
 
 
-def test_a_generator_without_a_seed_gets_fresh_global_ones(tmp_path: Path) -> None:
+def test_a_generator_without_a_seed_argument_gets_fresh_global_seeds(tmp_path: Path) -> None:
     generate = """\
 import random
 import numpy
@@ -208,13 +208,13 @@ def test_all_forms_of_a_check_are_understood(tmp_path: Path, check: str) -> None
     assert reference.check(data, 3 * data) != ""
 
 
-def test_a_bare_false_is_explained_beside_the_references_answer(tmp_path: Path) -> None:
+def test_a_bare_false_is_explained_by_comparison_with_the_reference(tmp_path: Path) -> None:
     reference = Reference(board(tmp_path, GENERATE, KERNEL, FORMS["the oldest"]))
     data = reference.generate(CASE, 7)
     assert "; compared with the reference, output[0] is " in reference.check(data, 3 * data)
 
 
-def test_a_check_that_an_output_upsets_is_a_wrong_answer(tmp_path: Path) -> None:
+def test_an_output_that_crashes_the_check_is_a_wrong_answer(tmp_path: Path) -> None:
     check = "def check_implementation(data, output): return '' if (output - 2 * data).abs().max() < 1 else 'no'\n"
     reference = Reference(board(tmp_path, GENERATE, KERNEL, check))
     data = reference.generate(CASE, 7)
@@ -241,7 +241,7 @@ def check_implementation(data, output):
 """
 
 
-def test_a_gpu_that_an_outputs_form_fills_is_a_wrong_answer_and_no_error_of_ours(tmp_path: Path) -> None:
+def test_an_output_whose_shape_exhausts_gpu_memory_is_a_wrong_answer(tmp_path: Path) -> None:
     reference = Reference(board(tmp_path, GENERATE, FULL), "meta")  # torch's device without memory: as good as full
     data = reference.generate(CASE, 7)
     assert reference.objection(data, torch.zeros(8, 1, device="meta")) == "output has shape (8, 1), expected (8,)"
@@ -250,14 +250,14 @@ def test_a_gpu_that_an_outputs_form_fills_is_a_wrong_answer_and_no_error_of_ours
     )
 
 
-def test_a_gpu_that_has_no_room_for_an_output_of_the_right_form_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_correctly_shaped_output_that_exhausts_gpu_memory_is_a_judging_error(tmp_path: Path) -> None:
     reference = Reference(board(tmp_path, GENERATE.replace("size)", "size, dtype=torch.float64)"), FULL), "meta")
     data = reference.generate(CASE, 7)
     with pytest.raises(JudgeError, match="check_implementation ran out of the GPU memory that the player left"):
         reference.objection(data, 2 * data)
 
 
-def test_a_check_that_refuses_the_references_answer_is_never_the_participants_fault(tmp_path: Path) -> None:
+def test_a_check_that_rejects_the_reference_is_the_tasks_fault(tmp_path: Path) -> None:
     check = "def check_implementation(data, output): return 'never'\n"
     reference = Reference(board(tmp_path, GENERATE, KERNEL, check))
     data = reference.generate(CASE, 7)
@@ -278,7 +278,7 @@ def test_the_tasks_code_cannot_change_the_pristine_inputs(tmp_path: Path) -> Non
     assert torch.equal(data, before)
 
 
-def test_shared_files_are_importable_for_the_tasks_code_only(tmp_path: Path) -> None:
+def test_only_the_tasks_code_can_import_its_shared_files(tmp_path: Path) -> None:
     generate = "from task import kind\nfrom utils import factor\n" + GENERATE
     kernel = "def ref_kernel(data):\n    from utils import late\n    return late(data)\n"
     utils = "from task import kind\nfactor = 2\ndef late(data): return factor * data\n"
@@ -362,7 +362,7 @@ def test_a_probe_names_file_and_line_of_the_tasks_fault(tmp_path: Path, parts: t
         reference.probe(CASE)
 
 
-def test_a_fault_in_a_shared_file_is_named_there(tmp_path: Path) -> None:
+def test_a_fault_in_a_shared_file_names_that_file(tmp_path: Path) -> None:
     kernel = "from utils import late\ndef ref_kernel(data): return late(data)\n"
     reference = Reference(board(tmp_path, GENERATE, kernel, CHECK, utils="def late(data):\n    return data.nothing\n"))
     with pytest.raises(TaskError, match=r"^tasks/doubling/utils\.py:2: ref_kernel: AttributeError"):
@@ -373,7 +373,7 @@ def test_a_fault_in_a_shared_file_is_named_there(tmp_path: Path) -> None:
     ("tests", "benchmarks", "is_enough"),
     [("cv", "v", True), ("v", "vv", True), ("cc", "v", False), ("vv", "vc", False), ("cv", "", True), ("", "v", True)],
 )
-def test_single_tests_may_be_the_same_for_every_seed_and_no_benchmark(
+def test_every_benchmark_and_at_least_one_test_must_vary_with_the_seed(
     tmp_path: Path, tests: str, benchmarks: str, is_enough: bool
 ) -> None:
     generate = "def generate_input(kind, seed):\n    return torch.eye(3) if kind == 'c' else torch.randn(3, 3)\n"
@@ -416,14 +416,14 @@ def test_a_probe_lets_sound_tasks_pass(tmp_path: Path, parts: tuple[str, ...]) -
     assert Reference(board(tmp_path, *parts)).probe(CASE)
 
 
-def test_an_output_buffer_is_told_from_an_input_that_is_changed_in_place(tmp_path: Path) -> None:
+def test_an_output_buffer_is_distinguished_from_an_input_changed_in_place(tmp_path: Path) -> None:
     buffer = Reference(board(tmp_path / "buffer", *SOUND["an output buffer in the input"]))
     in_place = Reference(board(tmp_path / "in_place", *SOUND["an output that aliases its input"]))
     assert buffer.output_buffers(CASE) == {1}
     assert in_place.output_buffers(CASE) == frozenset()
 
 
-def test_what_a_generator_leaves_unwritten_holds_nothing_of_the_referees_and_is_always_the_same(tmp_path: Path) -> None:
+def test_memory_left_unwritten_by_a_generator_gets_a_fixed_fill(tmp_path: Path) -> None:
     generate = """\
 def generate_input(size, seed):
     data = torch.randn(size)
@@ -439,7 +439,7 @@ def generate_input(size, seed):
     assert unwritten[3].tolist() == [-1] * len(data)
 
 
-def test_room_that_is_made_or_grown_in_other_ways_is_filled_and_what_was_written_stays() -> None:
+def test_new_and_resized_tensors_are_filled_but_keep_written_values() -> None:
     data = torch.ones(4)
     with FillUninitialised():
         made = [data.new(64), data.new(8, 8), data.new(torch.Size([8, 8])), data.new(size=(8, 8))]
@@ -453,7 +453,7 @@ def test_room_that_is_made_or_grown_in_other_ways_is_filled_and_what_was_written
     assert shrunk.tolist() == [1, 1]
 
 
-def test_tensors_without_plain_room_can_still_be_made() -> None:
+def test_sparse_and_meta_tensors_can_still_be_made() -> None:
     with FillUninitialised():
         sparse = torch.empty(3, 3, layout=torch.sparse_coo)
         assert torch.empty_like(sparse).layout is torch.sparse_coo
@@ -461,12 +461,12 @@ def test_tensors_without_plain_room_can_still_be_made() -> None:
 
 
 @pytest.mark.parametrize("said", ["r'no\\nno'", "(False, r'no\\nno')"])
-def test_lines_that_a_check_joins_for_a_pipe_become_lines_again(tmp_path: Path, said: str) -> None:
+def test_escaped_newlines_in_a_checks_message_become_newlines(tmp_path: Path, said: str) -> None:
     check = f"def check_implementation(data, output):\n    return '' if output.any() else {said}\n"
     assert Reference(board(tmp_path, GENERATE, KERNEL, check)).check(torch.ones(8), torch.zeros(8)) == "no\nno"
 
 
-def test_inputs_that_are_seldom_different_and_empty_ones_pass_the_probe(tmp_path: Path) -> None:
+def test_rarely_varying_and_empty_inputs_pass_the_probe(tmp_path: Path) -> None:
     coin = "def generate_input(size, seed):\n    return torch.rand(size) < 0.5\n"
     kernel = "def ref_kernel(data): return ~data\n"
     reference = Reference(board(tmp_path, coin, kernel, CHECK))

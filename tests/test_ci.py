@@ -38,7 +38,7 @@ def test_every_step_has_one_plain_sentence_and_an_example(name: str) -> None:
     assert all(one.help for one in command.params if isinstance(one, click.Option))
 
 
-def test_people_are_not_shown_what_is_for_workflows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_hides_the_commands_meant_for_workflows(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     assert not re.search(r"^ *ci\b", capsys.readouterr().out, re.MULTILINE)
     assert "ci" in HIDDEN and "ci" not in COMMANDS
@@ -58,20 +58,20 @@ def steps() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("file", "line"), steps())
-def test_what_the_workflows_call_exists(file: str, line: str) -> None:
+def test_every_command_that_a_workflow_calls_exists(file: str, line: str) -> None:
     _, _, arguments = line.partition("python -m scripts.cli ci ")
     name, *options = arguments.split()
     ci.commands[name].make_context(name, options, resilient_parsing=False)
 
 
-def test_all_commands_are_called() -> None:
+def test_every_ci_command_is_called_by_a_workflow() -> None:
     assert {line.split()[4] for _, line in steps()} == set(ci.commands)
 
 
 # The environment.
 
 
-def test_all_that_is_missing_is_named_at_once(
+def test_all_missing_variables_are_named_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in NEEDED:
@@ -91,7 +91,7 @@ def test_all_that_is_missing_is_named_at_once(
         (["report"], "REQUEST, JUDGE, GITHUB_RUN_ID"),
     ],
 )
-def test_each_step_says_what_it_needs(
+def test_each_step_names_the_variables_it_needs(
     arguments: list[str], missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in missing.split(", "):
@@ -101,7 +101,9 @@ def test_each_step_says_what_it_needs(
 
 
 @pytest.mark.parametrize(("result", "run_id"), [("sucess", "7"), ("success", "0"), ("success", "7; rm"), ("", "7")])
-def test_a_report_of_nothing_real_is_refused(result: str, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_with_an_invalid_result_or_run_id_is_refused(
+    result: str, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     values = {"REQUEST": "12-aaaaaaaaaaaa-CPU-ranked-1", "JUDGE": result, "GITHUB_RUN_ID": run_id}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
@@ -118,7 +120,7 @@ def test_outputs_are_single_lines(tmp_path: Path) -> None:
         write_outputs(tmp_path / "out", {"digest": "x\nwanted=true"})
 
 
-def test_nothing_that_is_said_is_obeyed(
+def test_printed_text_cannot_issue_workflow_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
@@ -132,7 +134,7 @@ def test_nothing_that_is_said_is_obeyed(
 @pytest.mark.parametrize(
     ("repository", "path"), [("acme/kernels", "/kernels/"), ("acme/acme.github.io", "/"), ("Acme/acme.github.io", "/")]
 )
-def test_the_site_knows_below_which_path_it_is_served(repository: str, path: str) -> None:
+def test_the_site_knows_its_base_path(repository: str, path: str) -> None:
     assert base_path(repository) == path
     assert pages_address(repository) == f"https://acme.github.io{path}"
 
@@ -148,7 +150,7 @@ def test_an_unwanted_request_makes_no_bundle(scene: Scene) -> None:
     assert not (scene.folder / f"bundle-{judging.id}").exists()
 
 
-def test_a_resolved_request_tells_the_next_job_what_it_needs(scene: Scene) -> None:
+def test_a_resolved_request_gives_the_next_job_its_outputs(scene: Scene) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.intake()
     (judging,) = scene.runs()
@@ -175,7 +177,7 @@ def test_the_site_is_built_from_main_and_ledger(scene: Scene) -> None:
     assert any("custom_kernel" in page for page in pages)
 
 
-def test_without_the_history_of_main_nothing_is_called_unmerged(scene: Scene) -> None:
+def test_no_row_is_called_unmerged_without_the_history_of_main(scene: Scene) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.intake()
     scene.evaluate(scene.waiting()[0], scene.honest())
@@ -193,7 +195,7 @@ def announce(scene: Scene, **environment: str) -> int:
     return scene.step("announce", workflow="publish.yml", job="announce", **environment)
 
 
-def test_what_was_judged_is_announced_once_and_links_to_the_site(scene: Scene, discord: Discord) -> None:
+def test_a_judged_submission_is_announced_once_with_a_link_to_the_site(scene: Scene, discord: Discord) -> None:
     told = {"DISCORD_WEBHOOK": discord.add_webhook(), "SITE": "https://cup.example"}
     assert announce(scene, **told) == 0
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
@@ -216,7 +218,7 @@ def test_what_was_judged_is_announced_once_and_links_to_the_site(scene: Scene, d
         ({"DISCORD_WEBHOOK": "{discord}", "GITHUB_REPOSITORY": f"x/{TOKEN}"}, "not announced: "),
     ],
 )
-def test_whatever_is_wrong_fails_no_publication_and_shows_no_token(
+def test_a_failed_announcement_fails_no_publication_and_shows_no_token(
     scene: Scene, discord: Discord, environment: dict[str, str], said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     address = discord.add_webhook()
@@ -226,7 +228,7 @@ def test_whatever_is_wrong_fails_no_publication_and_shows_no_token(
     assert TOKEN not in summary + shown and not discord.messages
 
 
-def test_a_fault_of_our_own_is_told_in_a_line_without_the_token(
+def test_an_internal_bug_is_reported_in_one_line_without_the_token(
     scene: Scene, discord: Discord, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     address = discord.add_webhook()

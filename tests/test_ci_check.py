@@ -88,7 +88,7 @@ def test_a_touched_task_is_run_with_all_its_examples(tmp_path: Path) -> None:
     )
 
 
-def test_a_change_of_a_shared_file_touches_every_task_that_names_it(tmp_path: Path) -> None:
+def test_a_change_to_a_shared_file_touches_every_task_that_names_it(tmp_path: Path) -> None:
     named = "files:\n  - {name: submission.py, source: '@SUBMISSION@'}\n  - {name: task.py, source: task.py}\n"
     named += "  - {name: reference.py, source: reference.py}\n  - {name: utils.py, source: ../utils.py}\n"
     user = files_of("user", task_yml=files_of()["tasks/tiny/task.yml"] + named)
@@ -106,43 +106,43 @@ def test_a_change_of_a_shared_file_touches_every_task_that_names_it(tmp_path: Pa
         ({"examples__wrong_answer__identity_py": None}, "needs a file"),
     ],
 )
-def test_a_task_that_would_not_load_is_told_and_not_run(tmp_path: Path, changes: dict[str, str], word: str) -> None:
+def test_a_task_that_does_not_load_is_reported_and_not_run(tmp_path: Path, changes: dict[str, str], word: str) -> None:
     (plan,) = make_plans(tree_of(tmp_path, files_of(**changes)), changed("tasks/tiny/task.py"))
     assert not plan.is_run and word in plan.faults and str(tmp_path) not in plan.faults
 
 
-def test_a_task_that_a_change_breaks_from_afar_is_told_too(tmp_path: Path) -> None:
+def test_a_broken_task_outside_the_change_is_reported_too(tmp_path: Path) -> None:
     tree = tree_of(tmp_path, files_of("tiny"), files_of("broken", task_yml="x"))
     assert [(plan.name, plan.is_run) for plan in make_plans(tree, changed("tasks/tiny/task.py"))] == [
         ("broken", False), ("tiny", True),
     ]  # fmt: skip
 
 
-def test_what_hosted_machines_cannot_run_is_read_only(tmp_path: Path) -> None:
+def test_a_task_without_a_cpu_board_is_read_but_not_run(tmp_path: Path) -> None:
     text = files_of()["tasks/tiny/task.yml"].replace("[CPU]", "[H100]")
     (plan,) = make_plans(tree_of(tmp_path, files_of(task_yml=text)), changed("tasks/tiny/task.py"))
     assert not plan.is_run and "has no board CPU" in plan.note and plan.examples
 
 
-def test_a_task_that_is_removed_is_said_to_be(tmp_path: Path) -> None:
+def test_a_removed_task_is_reported_as_removed(tmp_path: Path) -> None:
     tree = tree_of(tmp_path, files_of("other"))
     (plan,) = make_plans(tree, changed("tasks/tiny/task.yml", "tasks/tiny/task.py", status="removed"))
     assert not plan.is_run and "is removed" in plan.note
 
 
-def test_a_tree_that_was_not_laid_out_is_at_fault_as_a_whole(tmp_path: Path) -> None:
+def test_a_tree_with_a_forbidden_file_fails_as_a_whole(tmp_path: Path) -> None:
     tree = TaskTree(root=tmp_path, head_sha=HEAD, faults=("tasks/x: must be a plain file; its mode is 120000",))
     (plan,) = make_plans(tree, changed("tasks/x"))
     assert "120000" in plan.faults and not plan.is_run
 
 
-def test_more_examples_than_a_machine_has_time_for_are_not_begun(tmp_path: Path) -> None:
+def test_a_task_with_too_many_examples_is_not_run(tmp_path: Path) -> None:
     many = {f"tasks/tiny/examples/accepted/x{n}.py": "def custom_kernel(data): ...\n" for n in range(MAX_EXAMPLES)}
     (plan,) = make_plans(tree_of(tmp_path, files_of(), many), changed("tasks/tiny/task.py"))
     assert not plan.is_run and f"{MAX_EXAMPLES + 2} examples" in plan.note
 
 
-def test_what_is_packed_is_the_task_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_the_packed_zip_contains_the_task_and_nothing_else(tmp_path: Path) -> None:
     tree = tree_of(tmp_path, files_of("tiny"), files_of("other"), {"tasks/README.md": "x"})
     names, files = read_tasks(pack_tasks(tree, make_plans(tree, changed("tasks/tiny/task.py"))))
     assert names == ("tiny",)
@@ -160,12 +160,12 @@ def test_what_is_packed_is_the_task_and_nothing_beside_it(tmp_path: Path) -> Non
         {"check.json": b'{"format": "pullrank-check", "version": 1, "tasks": ["a"]}', "harness.pyz": b""},
     ],
 )
-def test_another_zip_is_none_of_tasks(members: dict[str, bytes]) -> None:
+def test_a_zip_that_is_not_a_package_of_tasks_is_refused(members: dict[str, bytes]) -> None:
     with pytest.raises(BundleError):
         read_tasks(zip_of(members))
 
 
-def test_a_zip_of_another_digest_is_refused(tmp_path: Path) -> None:
+def test_a_zip_with_another_digest_is_refused(tmp_path: Path) -> None:
     tree = tree_of(tmp_path, files_of())
     packed = pack_tasks(tree, make_plans(tree, changed("tasks/tiny/task.py")))
     assert read_tasks(packed, digest_of(packed))
@@ -174,7 +174,7 @@ def test_a_zip_of_another_digest_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "12; rm", "-1", "٣", "1" * 30])
-def test_only_a_number_is_a_pull_request(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_request_must_be_a_number(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULL_REQUEST", number)
     monkeypatch.setenv("HEAD_SHA", HEAD)
     with pytest.raises(CiError):
@@ -182,7 +182,7 @@ def test_only_a_number_is_a_pull_request(number: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("sha", ["main", HEAD + "a", HEAD[1:], HEAD.upper()])
-def test_only_a_hash_is_a_commit(sha: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_must_be_a_full_hash(sha: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULL_REQUEST", "12")
     monkeypatch.setenv("HEAD_SHA", sha)
     with pytest.raises(CiError):
@@ -245,11 +245,13 @@ def outcome(
         (outcome(probed=(FIT, probes("accepts None"))), CheckState.SUCCESS, "2 of 2"),
     ],
 )
-def test_a_check_says_what_is_known(found: CheckResult, state: CheckState, word: str) -> None:
+def test_the_check_run_state_and_title_follow_from_the_results(
+    found: CheckResult, state: CheckState, word: str
+) -> None:
     assert found.state is state and word in found.title
 
 
-def test_what_the_probes_found_is_told_faults_first() -> None:
+def test_findings_of_the_probes_are_listed_faults_first() -> None:
     many = (*(f"slow {n}" for n in range(3)),)
     warnings, faults = probes(*many, is_fault=False).found, probes("accepts None", "accepts zeros").found
     found = outcome(probed=(ProbesResult(task="tiny", found=warnings + faults, seconds=1.0),))
@@ -264,13 +266,13 @@ def test_what_the_probes_found_is_told_faults_first() -> None:
     assert "Its reference was not probed." in body and "**Incomplete:**" in body
 
 
-def test_an_example_that_was_skipped_says_why_and_is_nobodys_fault() -> None:
+def test_a_skipped_example_says_why_and_is_not_a_fault() -> None:
     body = outcome(results=(SKIPPED, RIGHT[1])).comment()
     assert "| `accepted/plain.py` | AC | **skipped** | `needs jax: not installed on this machine` |" in body
     assert "**Incomplete:**" not in body
 
 
-def test_of_the_answer_only_what_was_asked_counts_and_only_once() -> None:
+def test_only_the_first_result_of_each_requested_example_counts() -> None:
     strays = (result("accepted/plain.py", Verdict.WRONG_ANSWER), result("accepted/other.py", Verdict.WRONG_ANSWER))
     strays += (result("accepted/plain.py", Verdict.WRONG_ANSWER, task="other"),)
     assert [one.got for one in find(PLAN, MachineAnswer(results=(*RIGHT, *strays)))] == [
@@ -304,7 +306,7 @@ LINE = RIGHT[0].to_line()
         probes("x").to_line().replace(b"}]", b"}" + b',{"where":"x","message":"y","is_fault":true}' * MAX_FOUND + b"]"),
     ],
 )
-def test_lines_of_another_form_are_refused(content: bytes) -> None:
+def test_malformed_result_lines_are_refused(content: bytes) -> None:
     with pytest.raises(ResultsError):
         read_results(content)
 
@@ -320,12 +322,12 @@ def test_lines_of_another_form_are_refused(content: bytes) -> None:
         (zipped("{}", "error.json"), "the expected format"),
     ],
 )
-def test_an_artifact_that_is_no_answer_is_trouble(artifact: bytes, word: str) -> None:
+def test_an_artifact_without_a_valid_answer_is_reported_as_trouble(artifact: bytes, word: str) -> None:
     answer = read_answer(artifact)
     assert not answer.results and word in answer.trouble
 
 
-def test_hostile_words_are_inert_in_comment_and_check() -> None:
+def test_hostile_text_is_inert_in_the_comment_and_check_run() -> None:
     loud = tuple(result(example, Verdict.RUN_TIME_ERROR, HOSTILE) for example, _ in PLAN.examples)
     plans = (PLAN, TaskPlan(name="b", faults=HOSTILE))
     flaw = Flaw(where=HOSTILE, message=HOSTILE, is_fault=True)
@@ -362,7 +364,7 @@ def outside_of_code(body: str) -> str:
     return "\n".join([*said, *(token.content for token in tokens if token.type == "html_block")])
 
 
-def test_a_comment_is_never_longer_than_github_takes() -> None:
+def test_a_comment_is_never_longer_than_github_allows() -> None:
     examples = tuple((f"accepted/{'x' * 90}{n}.py", Verdict.ACCEPTED) for n in range(MAX_EXAMPLES))
     plans = [TaskPlan(name=f"t{n}", examples=examples) for n in range(4)]
     loud = tuple(result(name, Verdict.WRONG_ANSWER, "`" * 900, plan.name) for plan in plans for name, _ in examples)
@@ -432,7 +434,7 @@ def zipped_folder(folder: Path) -> bytes:
 
 
 @pytest.mark.walls
-def test_a_changed_task_is_judged_behind_walls_and_told(scene: Scene) -> None:
+def test_a_changed_task_is_judged_in_the_sandbox_and_reported(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
     outputs = prepare(scene, run)
     assert outputs["wanted"] == outputs["runs"] == "true"
@@ -457,7 +459,7 @@ def test_a_second_check_edits_the_first_ones_comment(scene: Scene) -> None:
     assert scene.checks() == ["PullRank / tasks: success"]
 
 
-def test_a_check_takes_few_requests(scene: Scene) -> None:
+def test_a_check_makes_few_requests(scene: Scene) -> None:
     _, run = ask(scene, files_of("tiny"))
     scene.server.log.clear()
     prepare(scene, run)
@@ -465,14 +467,14 @@ def test_a_check_takes_few_requests(scene: Scene) -> None:
     assert len(scene.server.rest_requests()) <= 10, scene.server.counts()
 
 
-def test_a_push_after_the_check_was_asked_for_is_not_run(scene: Scene) -> None:
+def test_a_push_after_the_check_request_is_not_run(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
     scene.world.push(pull, {"tasks/tiny/reference.py": "import os\n"})
     assert prepare(scene, run) == {"wanted": "false", "runs": "false", "digest": ""}
     assert not (scene.folder / f"bundle-{run.id}").exists() and not scene.checks()
 
 
-def test_what_cannot_be_run_is_told_without_a_machine(scene: Scene) -> None:
+def test_a_task_that_cannot_run_is_reported_without_using_a_machine(scene: Scene) -> None:
     files = files_of("tiny", task_yml=files_of()["tasks/tiny/task.yml"].replace("[CPU]", "[H100]"))
     pull, run = ask(scene, files)
     outputs = prepare(scene, run)
@@ -482,7 +484,7 @@ def test_what_cannot_be_run_is_told_without_a_machine(scene: Scene) -> None:
     assert scene.checks() == ["PullRank / tasks: neutral"]
 
 
-def test_a_link_in_the_tree_keeps_all_of_it_from_being_laid_out(scene: Scene) -> None:
+def test_a_symlink_in_the_tree_fails_the_whole_check(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
     head = scene.world.push(pull, {"tasks/tiny/link.py": "/etc/passwd"}, modes={"tasks/tiny/link.py": "120000"})
     run.inputs["head_sha"] = head
@@ -500,7 +502,7 @@ def test_a_file_that_is_too_large_is_never_fetched(scene: Scene) -> None:
     assert "tasks/tiny/huge.txt: larger than 4096 KiB" in comments(scene, pull)[0]
 
 
-def test_a_run_that_was_cancelled_for_a_newer_one_says_nothing(scene: Scene) -> None:
+def test_a_run_cancelled_for_a_newer_one_posts_nothing(scene: Scene) -> None:
     pull, first = ask(scene, files_of("tiny"))
     scene.world.add_comment(pull.number, scene.world.owner, "/check")
     scene.intake()
@@ -509,7 +511,7 @@ def test_a_run_that_was_cancelled_for_a_newer_one_says_nothing(scene: Scene) -> 
     assert not comments(scene, pull) and not scene.checks()
 
 
-def test_the_marker_in_somebodys_quoted_words_is_not_our_comment(scene: Scene) -> None:
+def test_a_comment_that_quotes_our_marker_is_not_taken_for_ours(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
     quoting = scene.world.add_comment(pull.number, scene.world.bot, f"You wrote `{MARKER}`.")
     report(scene, run, zipped(LINE, "checked.jsonl"))
@@ -518,7 +520,7 @@ def test_the_marker_in_somebodys_quoted_words_is_not_our_comment(scene: Scene) -
 
 @pytest.mark.walls
 @pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
-def test_through_the_shipped_workflows_a_check_ends_with_a_comment(
+def test_a_check_through_the_shipped_workflows_ends_with_a_comment(
     tmp_path: Path, expressions: Expressions, warm: WarmPython
 ) -> None:
     contest = Contest(tmp_path, expressions, warm, tmp_path / "machines")
@@ -539,7 +541,7 @@ def test_through_the_shipped_workflows_a_check_ends_with_a_comment(
 
 @pytest.mark.walls
 @pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
-def test_through_the_shipped_workflows_the_judge_in_the_bundle_judges(
+def test_the_shipped_workflows_judge_with_the_judge_in_the_bundle(
     tmp_path: Path, expressions: Expressions, warm: WarmPython
 ) -> None:
     contest = Contest(tmp_path, expressions, warm, tmp_path / "machines")
@@ -613,7 +615,7 @@ def packed(tmp_path: Path, files: Mapping[str, str], name: str) -> tuple[Path, s
 
 
 @pytest.mark.walls
-def test_a_tasks_own_code_finds_nothing_behind_the_walls(tmp_path: Path) -> None:
+def test_a_tasks_own_code_finds_nothing_in_the_sandbox(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     with socket.create_server(("127.0.0.1", 0)) as listening:
         bundle, digest = packed(tmp_path, spying(canary, listening.getsockname()[1]), "spy")
@@ -634,7 +636,7 @@ def test_a_tasks_own_code_finds_nothing_behind_the_walls(tmp_path: Path) -> None
 
 @pytest.mark.walls
 @pytest.mark.parametrize("name", ["rowsum", "rowsum_cu"])
-def test_a_task_with_a_program_of_its_own_is_judged_behind_both_walls(tmp_path: Path, name: str) -> None:
+def test_a_task_with_its_own_program_is_judged_in_both_sandboxes(tmp_path: Path, name: str) -> None:
     assert run(["task", "import", str(ROOT / "tests/kernelbot/own.yaml"), "--out", str(tmp_path / "made")]) == 0
     folder = tmp_path / "made" / name
     whole = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
@@ -672,7 +674,7 @@ def forged(tmp_path: Path, lines: bytes) -> MachineAnswer:
 
 
 @pytest.mark.walls
-def test_what_a_tasks_code_forges_is_of_that_task_alone(tmp_path: Path) -> None:
+def test_results_forged_by_a_tasks_code_affect_no_other_task(tmp_path: Path) -> None:
     strays = (
         result("accepted/plain.py", Verdict.WRONG_ANSWER, task="vectoradd"),
         result("accepted/x.py", Verdict.ACCEPTED),
@@ -685,7 +687,7 @@ def test_what_a_tasks_code_forges_is_of_that_task_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.walls
-def test_a_check_that_accepts_everything_is_found_by_the_probes_behind_the_walls(tmp_path: Path) -> None:
+def test_the_sandboxed_probes_find_a_check_that_accepts_everything(tmp_path: Path) -> None:
     reference = files_of()["tasks/tiny/reference.py"].partition("def check_implementation")[0]
     loose = reference + "def check_implementation(data, output):\n    return True, ''\n"
     files = files_of("tiny", reference_py=loose)
@@ -702,24 +704,24 @@ def test_a_check_that_accepts_everything_is_found_by_the_probes_behind_the_walls
 
 
 @pytest.mark.walls
-def test_rubbish_that_a_tasks_code_prints_is_no_answer(tmp_path: Path) -> None:
+def test_garbage_written_by_a_tasks_code_is_not_taken_for_an_answer(tmp_path: Path) -> None:
     answer = forged(tmp_path, b"::error::x\n")
     assert not answer.results and "invalid line" in answer.trouble
 
 
 @pytest.mark.walls
-def test_a_task_that_never_ends_is_ended(tmp_path: Path) -> None:
+def test_a_task_that_never_ends_is_stopped(tmp_path: Path) -> None:
     endless = files_of()["tasks/tiny/reference.py"] + "\nwhile True:\n    pass\n"
     bundle, digest = packed(tmp_path, files_of("tiny", reference_py=endless), "tiny")
     code, out = run_check(bundle, digest, "--minutes", "0.2")
     assert code == 3 and "took longer than 12 s" in (out / "error.json").read_text()
 
 
-def test_tasks_of_another_digest_are_not_unpacked(tmp_path: Path) -> None:
+def test_tasks_with_another_digest_are_not_unpacked(tmp_path: Path) -> None:
     bundle, _ = packed(tmp_path, files_of("tiny"), "tiny")
     code, out = run_check(bundle, "0" * 64)
     assert code == 2 and "SHA-256" in (out / "error.json").read_text()
 
 
-def test_every_machine_of_githubs_has_the_board_that_is_checked() -> None:
+def test_vectoradd_has_the_board_that_checks_use() -> None:
     assert GPU in load_task(ROOT / "tasks/vectoradd").gpus

@@ -21,9 +21,9 @@ import click
 import pytest
 from rich.console import Console
 
-from harness.judge import Progress
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
+from harness.records.progress import Progress
 from harness.records.verdict import Verdict
 from harness.sandbox.freezer import children
 from scripts.cli import COMMANDS, cli, run
@@ -68,7 +68,7 @@ def test_every_command_has_one_plain_sentence_and_an_example(name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_the_commands_own_help_says(name):
+def test_the_list_of_commands_matches_each_commands_own_help(name):
     assert " ".join((ALL[name].help or "").split("\n\n")[0].split()) == COMMANDS[name][1]
 
 
@@ -161,7 +161,7 @@ def test_a_wrong_call_gets_one_message_and_exit_code_2(arguments, code, message,
     assert said.out == ""
 
 
-def test_all_faults_of_all_tasks_are_told_in_one_go(tmp_path, capsys):
+def test_task_check_reports_all_faults_of_all_tasks_at_once(tmp_path, capsys):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "task.yml").write_text("benchmark_timout: 3\n")
@@ -169,13 +169,13 @@ def test_all_faults_of_all_tasks_are_told_in_one_go(tmp_path, capsys):
     assert capsys.readouterr().err.count("benchmark_timout") == 2
 
 
-def test_a_fault_of_ours_is_one_message_and_exit_code_3(monkeypatch, capsys):
+def test_an_internal_error_gets_one_message_and_exit_code_3(monkeypatch, capsys):
     monkeypatch.setitem(COMMANDS, "broken", ("schema", "Break."))
     assert run(["broken"]) == 3
     assert "internal error: AttributeError" in capsys.readouterr().err
 
 
-def test_who_stops_reading_our_output_sees_no_complaint():
+def test_a_closed_pipe_causes_no_error_message():
     done = subprocess.run(
         f"{sys.executable} -m scripts.cli schema judgement | head -1",
         shell=True,
@@ -208,7 +208,7 @@ def test_a_task_is_shown_with_its_cases_and_its_editions(capsys):
     assert all(re.fullmatch("[0-9a-f]{64}", board["edition"]) for board in boards)
 
 
-def test_a_template_is_written_only_where_nothing_is(tmp_path, capsys):
+def test_a_template_never_overwrites_an_existing_file(tmp_path, capsys):
     out = tmp_path / "submission.py"
     assert run(["task", "template", "vectoradd", "--out", str(out)]) == 0
     assert "custom_kernel" in out.read_text()
@@ -260,7 +260,7 @@ def test_the_exit_code_says_whether_the_file_was_accepted(source, code, verdict,
     assert "\x1b" not in said.err
 
 
-def test_people_get_a_line_for_each_test_and_what_the_file_printed_made_harmless(tmp_path, capsys):
+def test_each_test_gets_a_line_and_the_files_output_is_sanitized(tmp_path, capsys):
     file = submission(
         tmp_path, "print('\\x1b[31mred', flush=True)\ndef custom_kernel(data):\n    return data + len(data)\n"
     )
@@ -283,7 +283,7 @@ def test_each_command_judges_in_its_own_mode(command, mode, tmp_path, capsys):
     assert (judgement.mode, judgement.verdict) == (mode, Verdict.COMPILE_ERROR)
 
 
-def test_a_file_in_a_tasks_folder_is_for_that_task(tmp_path, capsys):
+def test_a_file_in_a_tasks_folder_is_judged_for_that_task(tmp_path, capsys):
     shutil.copytree(TINY, tmp_path / "tiny")
     assert run(["rank", str(submission(tmp_path / "tiny" / "examples", BROKEN)), *UNWALLED]) == 1
     said = capsys.readouterr().out
@@ -291,7 +291,7 @@ def test_a_file_in_a_tasks_folder_is_for_that_task(tmp_path, capsys):
     assert "without a sandbox: it cannot rank" in said
 
 
-def test_a_duel_is_printed_for_scripts_and_who_is_faster_changes_no_exit_code(tmp_path, capsys):
+def test_a_duel_prints_json_and_exits_with_0_whichever_file_is_faster(tmp_path, capsys):
     ours, theirs = submission(tmp_path), TINY / "examples" / "accepted" / "plain.py"
     assert run(["duel", str(ours), str(theirs), *UNWALLED, "--blocks", "8", "--json"]) == 0
     said = capsys.readouterr()
@@ -302,7 +302,7 @@ def test_a_duel_is_printed_for_scripts_and_who_is_faster_changes_no_exit_code(tm
     assert "duel, block 8 of 8" in said.err
 
 
-def test_of_two_files_the_one_that_is_not_accepted_is_told_with_its_verdict(tmp_path, capsys):
+def test_a_duel_names_the_rejected_file_with_its_verdict(tmp_path, capsys):
     wrong = submission(tmp_path, GOOD.replace("1", "2"), "wrong.py")
     assert run(["duel", str(submission(tmp_path)), str(wrong), "--task-dir", str(TINY), *UNWALLED]) == 1
     said = capsys.readouterr().out
@@ -314,7 +314,7 @@ def test_of_two_files_the_one_that_is_not_accepted_is_told_with_its_verdict(tmp_
 
 @pytest.mark.walls
 @pytest.mark.parametrize("in_workflow", ["true", ""])
-def test_in_a_workflow_no_line_of_a_submission_is_a_command_to_github(in_workflow, tmp_path, capsys, monkeypatch):
+def test_a_submission_cannot_issue_workflow_commands_to_github(in_workflow, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", in_workflow)
     file = tmp_path / "submission.py"
     file.write_text(
@@ -331,7 +331,7 @@ def test_in_a_workflow_no_line_of_a_submission_is_a_command_to_github(in_workflo
         assert stops[0] < min(forged) and max(forged) < end
 
 
-def test_a_task_is_not_good_when_an_example_gets_another_verdict_than_that_of_its_folder(tmp_path, capsys):
+def test_task_check_fails_if_an_example_gets_an_unexpected_verdict(tmp_path, capsys):
     folder = tmp_path / "tasks" / "little"
     for path in TINY.rglob("*.*"):
         target = folder / path.relative_to(TINY)
@@ -348,7 +348,7 @@ def test_a_task_is_not_good_when_an_example_gets_another_verdict_than_that_of_it
     assert got == {"accepted/plain.py": "WA", "wrong_answer/identity.py": "WA"}
 
 
-def test_an_example_that_cannot_be_judged_is_told_and_the_others_are_judged(tmp_path, capsys):
+def test_an_example_that_cannot_be_judged_is_reported_and_others_are_judged(tmp_path, capsys):
     folder = tmp_path / "lame"
     shutil.copytree(TINY, folder)
     for path in folder.glob("examples/*/*.py"):
@@ -409,7 +409,9 @@ def is_running(pid: int) -> bool:
         pytest.param(signal.SIGHUP, 129, "none", id="a closed terminal, without walls"),
     ],
 )
-def test_when_it_is_stopped_nothing_is_left(number, code, walls, tmp_path, stages, orphans, monkeypatch):
+def test_a_stopped_judge_leaves_no_processes_files_or_cgroups(
+    number, code, walls, tmp_path, stages, orphans, monkeypatch
+):
     file = submission(tmp_path, f"import time\n{GOOD.replace('return', 'time.sleep(30); return')}")
     monkeypatch.setenv("TMPDIR", str(stages))
     with started("test", str(file), "--task-dir", str(TINY), "--sandbox", walls) as process:
@@ -445,13 +447,13 @@ def drawn(*, terminal: bool) -> str:
     return file.getvalue()
 
 
-def test_the_display_says_what_is_judged_how_far_it_is_and_how_long_is_left():
+def test_the_display_shows_the_file_its_progress_and_the_time_left():
     lines = drawn(terminal=False).splitlines()
     assert lines[:2] == ["[1/2] first: preparing (about 10 s left)", "[1/2] first: test 1 of 3 (about 10 s left)"]
     assert lines[-1] == "[2/2] [second]: benchmark 2 of 2 (about 1 min 10 s left)"
 
 
-def test_the_display_moves_on_a_terminal_and_is_gone_at_the_end():
+def test_the_display_is_erased_from_a_terminal_at_the_end():
     shown = drawn(terminal=True)
     assert "[second]: benchmark 2 of 2" in shown
     assert shown.rstrip().endswith(("\x1b[2K", "\x1b[?25h"))
@@ -461,7 +463,7 @@ def test_the_display_moves_on_a_terminal_and_is_gone_at_the_end():
     ("seconds", "said"),
     [(-3, "about 5 s left"), (12, "about 10 s left"), (119, "about 2 min 0 s left"), (131, "about 2 min 10 s left")],
 )
-def test_time_left_is_said_in_steps_of_five_seconds(seconds, said):
+def test_time_left_is_shown_in_steps_of_five_seconds(seconds, said):
     assert time_left(seconds) == said
 
 
@@ -473,7 +475,7 @@ def test_time_left_is_said_in_steps_of_five_seconds(seconds, said):
         ["board", "vectoradd", "--an-option-of-sixty-letters-that-is-not-there-whatever-is-typed"],
     ],
 )
-def test_at_a_terminals_edge_no_word_of_an_error_is_broken(call: list[str]) -> None:
+def test_an_error_message_wraps_at_the_terminals_edge_without_breaking_words(call: list[str]) -> None:
     program = [sys.executable, "-m", "scripts.cli", *call]
     terminal = Terminal(program, columns=60, folder=ROOT, environment=dict(os.environ))
     assert terminal.end() == 2

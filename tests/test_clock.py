@@ -16,7 +16,7 @@ def plays(window_us, order=None, name=""):
     return play
 
 
-def test_a_stall_during_one_calibration_makes_nobody_look_faster():
+def test_a_stall_during_one_calibration_makes_no_player_look_faster():
     players = [*[plays(15_000.0)] * (CALIBRATIONS - 1), plays(60.0)]
     assert calibrate(lambda order: players[order](order)) == 60.0
 
@@ -27,7 +27,7 @@ def test_the_overhead_is_the_lower_quartile_without_warm_ups():
     assert calibrate(lambda _: windows) == sorted(samples)[SAMPLES // 4]
 
 
-def test_sides_play_by_turns_in_mirrored_order():
+def test_sides_take_turns_in_mirrored_order():
     order: list[str] = []
     time_case(plays(300.0, order, "S"), plays(400.0, order, "A"), 100.0, 0.0)
     assert "".join(order) == "SAAS" * (MIN_PAIRS // 2)
@@ -40,14 +40,14 @@ def test_the_overhead_is_subtracted_from_every_window_of_both_sides():
     assert timing.steady
 
 
-def test_what_cannot_be_told_from_the_overhead_is_not_called_steady():
+def test_a_time_below_the_overhead_is_not_called_steady():
     timing = time_case(plays(90.0), plays(80.0), 100.0, 0.0)
     assert timing.ratio.value == 1.0
     assert not timing.steady
     assert "too short" in timing.note
 
 
-def test_whether_a_run_stalls_follows_from_its_samples_which_the_overhead_may_change():
+def test_stalls_are_decided_from_samples_after_subtracting_the_overhead():
     """At the edge a window stalls and its sample does not: that must not end a judging."""
     quick, seeds = (90.0,) * (WARMUPS + SAMPLES - 1), tuple(range(WARMUPS + SAMPLES))
     edge, plain = (Windows(windows_us=(*quick, us), seeds=seeds, counts_stalls=True) for us in (50_095.0, 60_000.0))

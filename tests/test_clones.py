@@ -142,18 +142,18 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("copy", "original", "name"), [row[1:] for row in COPIES], ids=[row[0] for row in COPIES])
-def test_a_copy_is_found_under(copy: str, original: str, name: str) -> None:
+def test_a_disguised_copy_is_found(copy: str, original: str, name: str) -> None:
     assert found(copy, original, name)
     assert found(original, copy, name)
 
 
 @pytest.mark.parametrize(("other", "original", "name"), [row[1:] for row in OTHERS], ids=[row[0] for row in OTHERS])
-def test_no_copy_is_a_file_with(other: str, original: str, name: str) -> None:
+def test_a_file_with_a_real_change_is_not_a_copy(other: str, original: str, name: str) -> None:
     assert found(original, original, name) and fingerprint(other.encode(), name)
     assert not found(other, original, name)
 
 
-def test_what_the_task_itself_gives_out_belongs_to_nobody() -> None:
+def test_a_file_taken_from_the_task_is_not_a_copy() -> None:
     assert found(RENAMED, TRITON)
     assert not found(RENAMED, TRITON, known=(TRITON,))
 
@@ -171,16 +171,16 @@ def custom_kernel(data):
 ANEW = replaced(SHORT, ("total", "power"), ("rows", "flat"))
 
 
-def test_a_short_file_under_the_same_names_is_a_copy_whatever_its_layout_and_comments() -> None:
+def test_a_short_file_with_the_same_names_is_a_copy_despite_layout() -> None:
     laid_out = replaced(SHORT, ("data\n", "data  # mine\n\n"), ("total + 1e-6", "total\n        + 0.000001"))
     assert found(laid_out, SHORT) and found(SHORT, SHORT)
 
 
-def test_a_short_file_under_other_names_may_have_been_written_twice() -> None:
+def test_a_short_file_with_other_names_is_not_a_copy() -> None:
     assert not found(ANEW, SHORT)
 
 
-def test_what_the_task_gives_out_with_other_numbers_belongs_to_nobody() -> None:
+def test_a_task_file_with_other_numbers_has_no_fingerprint_of_its_own() -> None:
     tuned = replaced(TRITON, ("BLOCK=1024", "BLOCK=512"), ("numel(), 1024", "numel(), 512"))
     assert own_fingerprint(tuned.encode(), "submission.py", []) == fingerprint(tuned.encode(), "submission.py")
     assert own_fingerprint(tuned.encode(), "submission.py", [RENAMED.encode()]) is None
@@ -190,7 +190,7 @@ def test_what_the_task_gives_out_with_other_numbers_belongs_to_nobody() -> None:
     assert own_fingerprint(fixed.encode(), "submission.cu", [CUDA.encode()]) is None
 
 
-def test_a_short_file_that_is_the_tasks_own_but_for_names_is_nobodys() -> None:
+def test_a_short_task_file_with_renamed_variables_is_not_a_copy() -> None:
     assert not found(SHORT, SHORT, known=(ANEW,))
 
 
@@ -202,13 +202,13 @@ def test_a_short_file_that_is_the_tasks_own_but_for_names_is_nobodys() -> None:
         "values, out = data\n    out[...] = torch.softmax(values, -1)\n    return out",
     ],
 )
-def test_a_few_lines_are_nobodys(line: str) -> None:
+def test_a_file_of_a_few_lines_is_never_a_copy(line: str) -> None:
     few = f"import torch\n\n\ndef custom_kernel(data):\n    {line}\n"
     assert not found(few, few)
 
 
 @pytest.mark.parametrize("example", sorted(Path("tasks").glob("*/examples/accepted/*.py")), ids=str)
-def test_what_a_task_shows_may_be_handed_in_by_everybody(example: Path) -> None:
+def test_everybody_may_submit_a_tasks_accepted_examples(example: Path) -> None:
     source = example.read_text()
     assert not found(source, source, known=(source,))
 
@@ -223,14 +223,14 @@ def test_what_a_task_shows_may_be_handed_in_by_everybody(example: Path) -> None:
     ],
     ids=range(15),
 )  # fmt: skip
-def test_hostile_source_costs_little_and_breaks_nothing(source: bytes, name: str) -> None:
+def test_hostile_source_costs_little_time_and_breaks_nothing(source: bytes, name: str) -> None:
     started = time.process_time()
     for_itself = find_original(source, name, [Original(login="ada", name=name, source=source)])
     assert for_itself is None or fingerprint(source, name)
     assert time.process_time() - started < 30
 
 
-def test_a_board_of_hundreds_is_compared_at_a_glance() -> None:
+def test_a_board_of_hundreds_is_compared_within_seconds() -> None:
     others = [
         Original(login=f"l{n}", name="submission.py", source=f"{TRITON}\nx = {'[0]' * (n + 1)}\n".encode() * 8)
         for n in range(400)

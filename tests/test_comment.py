@@ -84,7 +84,7 @@ def test_a_new_comment_says_what_is_judged_and_where_it_waits() -> None:
     assert "`/help`" in text
 
 
-def test_one_board_moves_on_and_the_other_stays() -> None:
+def test_one_board_is_updated_while_the_other_stays_queued() -> None:
     text = DONE.render()
     assert "| 🟡\u00a0`CPU` | ranked | queued since 12:03 UTC |" in text
     assert "| 🟢\u00a0`H100` | ranked | accepted (AC), rank 2 of 7 |" in text
@@ -99,7 +99,7 @@ def test_a_wrong_answer_is_red() -> None:
 
 
 @pytest.mark.parametrize("state", [one for one in EndState if one is not EndState.JUDGED])
-def test_an_end_without_a_report_says_why(state: EndState) -> None:
+def test_a_request_that_ends_without_a_report_says_why(state: EndState) -> None:
     text = comment(record(request("CPU"), ended(request(), state))).render()
     assert {
         EndState.REFUSED: "not judged",
@@ -109,12 +109,12 @@ def test_an_end_without_a_report_says_why(state: EndState) -> None:
     }[state] in text
 
 
-def test_a_refusals_own_code_does_not_end_the_code_that_it_stands_in() -> None:
+def test_backticks_in_a_refusal_do_not_end_its_code_span() -> None:
     refused = ended(request(), EndState.REFUSED, note="`a` is no `b`. `@everyone`")
     assert "not judged: `'a' is no 'b'. '@everyone'` |" in comment(record(request("CPU"), refused)).render()
 
 
-def test_where_there_is_one_report_no_table_repeats_it() -> None:
+def test_a_comment_with_one_report_has_no_table() -> None:
     text = comment(record(ended(request())), "", done(request())).render()
     assert "| Board |" not in text and TELLING in text
 
@@ -122,13 +122,13 @@ def test_where_there_is_one_report_no_table_repeats_it() -> None:
 # What the ledger says.
 
 
-def test_boards_are_in_the_order_of_their_first_requests_and_each_shows_its_newest() -> None:
+def test_boards_keep_the_order_of_first_requests_and_show_their_newest() -> None:
     benchmark = request("CPU", Mode.BENCHMARK, asked_at=LATER, reason="/benchmark, comment 5")
     shown = comment(record(ended(request("CPU")), request(), benchmark)).boards
     assert [(one.facts.gpu, one.facts.request) for one in shown] == [("CPU", benchmark.id), ("H100", request().id)]
 
 
-def test_of_two_requests_in_the_same_second_the_one_that_waits_is_shown() -> None:
+def test_the_waiting_one_of_two_simultaneous_requests_is_shown() -> None:
     for newer in ("1" * 40, "f" * 40):
         old, new = ended(request(), EndState.SUPERSEDED), request(head=newer)
         for statuses in ((old, new), (new, old)):
@@ -137,7 +137,7 @@ def test_of_two_requests_in_the_same_second_the_one_that_waits_is_shown() -> Non
             assert shown.file == FILE.model_copy(update={"head_sha": newer})
 
 
-def test_a_board_that_another_run_has_judged_waits_for_its_report() -> None:
+def test_a_board_judged_by_another_run_waits_for_its_report() -> None:
     (section,) = comment(record(ended(request()))).boards
     assert section.facts.state is BoardState.QUEUED
     assert section.facts.summary == "accepted (AC); its report follows"
@@ -145,7 +145,7 @@ def test_a_board_that_another_run_has_judged_waits_for_its_report() -> None:
     assert not ONE_JUDGED.unreported(read_comment(DONE.render()), {})
 
 
-def test_the_report_of_an_older_request_is_none_of_a_newer_one() -> None:
+def test_an_older_requests_report_does_not_count_for_a_newer_one() -> None:
     judged = record(request("CPU"), ended(request()), ended(NEWER))
     kept = read_comment(DONE.render())
     assert judged.unreported(kept, {}) == [NEWER]
@@ -153,7 +153,7 @@ def test_the_report_of_an_older_request_is_none_of_a_newer_one() -> None:
     assert board.facts.state is BoardState.QUEUED and board.report == TELLING
 
 
-def test_a_rematch_leaves_the_file_as_it_is() -> None:
+def test_a_rematch_does_not_change_the_file_shown() -> None:
     rematch = request(asked_at=LATER, asked_by=ACTIONS_BOT.id, id=make_id(12, HEAD, "H100", Mode.RANKED, 2))
     newer = request("CPU", head=NEXT, asked_at=NOW + timedelta(minutes=5))
     shown = comment(record(ended(request()), newer, rematch))
@@ -172,7 +172,7 @@ def test_a_rematch_leaves_the_file_as_it_is() -> None:
         ([("/benchmark, comment 5", Mode.BENCHMARK)], False),
     ],
 )
-def test_a_draft_is_told_how_to_be_ranked(modes: list[tuple[str, Mode]], is_draft: bool) -> None:
+def test_the_comment_on_a_draft_explains_how_to_get_ranked(modes: list[tuple[str, Mode]], is_draft: bool) -> None:
     shown = comment(record(*(request("CPU", mode, reason=reason) for reason, mode in modes)))
     assert shown.file and shown.file.is_draft is is_draft
     assert ("ready for review" in shown.render()) is is_draft
@@ -181,7 +181,7 @@ def test_a_draft_is_told_how_to_be_ranked(modes: list[tuple[str, Mode]], is_draf
 # What is kept of the comment before.
 
 
-def test_the_last_report_stays_folded_until_the_next_one_is_there() -> None:
+def test_the_last_report_stays_folded_until_the_next_one_arrives() -> None:
     waiting = comment(WAITS_AGAIN, DONE)
     text = waiting.render()
     assert "<summary>Previous report on <code>H100</code></summary>" in text and "40.00 µs" in text
@@ -198,7 +198,7 @@ def test_the_last_report_stays_folded_when_the_next_one_never_comes(state: EndSt
     assert "<summary>Previous report on <code>H100</code></summary>" in text and "40.00 µs" in text
 
 
-def test_a_refusal_stands_on_top_and_goes_when_it_is_mended() -> None:
+def test_a_refusal_is_on_top_and_disappears_once_it_is_fixed() -> None:
     refused = comment(ONE_JUDGED, DONE, notice=Notice(text="**Not judged.** You changed `a`.\n\n```text\nb\n```"))
     text = refused.render()
     assert "> [!WARNING]\n> **Not judged.** You changed `a`.\n>\n> ```text\n> b\n> ```\n" in text
@@ -231,7 +231,7 @@ FAILED_ONCE = record(ended(request("CPU"), EndState.FAILED), ended(request()))
     ],
     ids=range(8),
 )
-def test_a_comment_that_is_made_again_is_the_same(of: PullRecord, written: PullComment) -> None:
+def test_rebuilding_a_comment_changes_nothing(of: PullRecord, written: PullComment) -> None:
     text = written.render()
     for before in (text, text.replace("\n", "\r\n")):
         kept = read_comment(before)
@@ -248,11 +248,11 @@ def test_a_comment_that_is_made_again_is_the_same(of: PullRecord, written: PullC
     ],
     ids=range(7),
 )  # fmt: skip
-def test_what_people_made_of_a_comment_is_no_comment_of_ours(body: str) -> None:
+def test_a_comment_with_invalid_markers_is_read_as_empty(body: str) -> None:
     assert read_comment(body) == PullComment()
 
 
-def test_what_people_write_into_a_marker_changes_no_board() -> None:
+def test_a_forged_marker_changes_no_board() -> None:
     forged = DONE.render().replace('"state":"queued"', '"state":"done","accepted":true')
     assert forged != DONE.render()
     board = comment(ONE_JUDGED, forged).boards[0]
@@ -280,19 +280,19 @@ def test_a_report_that_quotes_our_markers_stays_in_its_place() -> None:
     assert waiting.render().count("<!-- pullrank:end -->") == 3
 
 
-def test_our_markers_are_never_seen() -> None:
+def test_our_markers_are_invisible_when_rendered() -> None:
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(DONE.render())
     assert "pullrank" not in re.sub(r"<!--.*?-->", "", html).replace("PullRank", "")
 
 
-def test_no_path_closes_the_marker_that_it_stands_in() -> None:
+def test_a_path_cannot_close_the_marker_around_it() -> None:
     facts = FileFacts(path="a --> <b>", head_sha=HEAD, is_draft=False)
     first = PullComment(file=facts).render().split("pullrank:file")[1].split("-->")[0]
     assert "<b" not in first and '"head_sha"' in first
     assert read_comment(PullComment(file=facts).render()).file == facts
 
 
-def test_the_longest_reports_give_way() -> None:
+def test_the_longest_reports_are_dropped_if_a_comment_is_too_long() -> None:
     boards = []
     for number in range(20):
         report = f"### `vectoradd` on `G{number}`: accepted (AC)\n\n" + f"{number} " * 3000 * (number + 1)

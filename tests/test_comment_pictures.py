@@ -155,7 +155,7 @@ class Shown:
         self.page.set_content(page_of({"commented": comments()[kind]}))
 
 
-def test_every_kind_of_comment_is_looked_at() -> None:
+def test_every_kind_of_comment_is_tested() -> None:
     assert sorted(comments()) == sorted(KINDS)
 
 
@@ -176,7 +176,7 @@ def _picture(folders: pytest.TempPathFactory, kind: str, width: int) -> Path:
     return folder / f"{kind.replace(' ', '_')}-{width}.png"
 
 
-def test_times_are_read_without_scrolling_on_a_desk_and_the_first_on_a_phone(shown: Shown) -> None:
+def test_a_desktop_shows_all_times_and_a_phone_the_first_without_scrolling(shown: Shown) -> None:
     shown.open("behind")
     table, heads = shown.page.locator("table").first, shown.page.locator("th")
     if shown.width == DESK:
@@ -186,7 +186,7 @@ def test_times_are_read_without_scrolling_on_a_desk_and_the_first_on_a_phone(sho
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_that_a_participant_wrote_is_anything_but_text(shown: Shown, kind: str) -> None:
+def test_a_participants_words_are_rendered_as_plain_text(shown: Shown, kind: str) -> None:
     shown.open(kind)
     assert shown.complaints == []
     found = shown.page.evaluate("[...document.querySelectorAll('.body *')].map(one => one.localName)")
@@ -202,7 +202,7 @@ def test_nothing_that_a_participant_wrote_is_anything_but_text(shown: Shown, kin
     assert set(attributes) <= {"class", "style", "open"}
 
 
-def test_a_page_that_lets_html_through_would_be_found_out(shown: Shown) -> None:
+def test_the_test_page_detects_html_that_gets_through(shown: Shown) -> None:
     shown.page.set_content(page_of({"forged": "<img src=x onerror=alert(1)> @everyone"}))
     shown.page.wait_for_timeout(50)
     assert shown.complaints and shown.page.locator(".body img, .body a.made").count() == 2

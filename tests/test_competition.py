@@ -54,7 +54,7 @@ def test_a_task_that_names_more_gpus_keeps_the_editions_of_its_boards(tmp_path: 
     assert changed == ["T4"]
 
 
-def test_a_new_machine_is_a_new_board_and_resets_nobody(tmp_path: Path, task: Task) -> None:
+def test_a_new_machine_adds_a_board_and_resets_no_rows(tmp_path: Path, task: Task) -> None:
     judgements = season(task.board("CPU"))
     rows = []
     for folder, gpus in (("before", ("CPU",)), ("after", ("CPU", "L4"))):
@@ -64,7 +64,7 @@ def test_a_new_machine_is_a_new_board_and_resets_nobody(tmp_path: Path, task: Ta
     assert rows[0] == rows[1] and len(rows[0]) == 6
 
 
-def test_the_site_shows_the_boards_that_a_machine_judges_and_no_others(tmp_path: Path, task: Task) -> None:
+def test_the_site_shows_only_boards_that_a_machine_judges(tmp_path: Path, task: Task) -> None:
     site, report = built(tmp_path, task, season(task.board("CPU")), gpus=machines("CPU", "B200"), address=ADDRESS)
     assert [*report.lines] == []
     assert [path.name for path in (site / "vectoradd").iterdir()] == ["CPU"]
@@ -88,7 +88,7 @@ def test_a_board_whose_machine_is_gone_stays_and_says_so(tmp_path: Path, task: T
     assert "grace inactive" in page_text(site, ".")
 
 
-def test_the_news_of_a_task_names_the_boards_that_it_came_with_whatever_machines_come_and_go(task: Task) -> None:
+def test_news_of_a_task_names_its_first_boards_regardless_of_machines(task: Task) -> None:
     began = datetime(2026, 1, 1, tzinfo=UTC)
     seen = [
         Seen(task=task.name, gpu=gpu, edition=task.board(gpu).edition, at=at)
@@ -99,7 +99,7 @@ def test_the_news_of_a_task_names_the_boards_that_it_came_with_whatever_machines
         assert (new.gpus, more.gpus) == (("CPU", "H100"), ("L4",))
 
 
-def test_a_task_that_no_machine_judges_is_no_card(tmp_path: Path, task: Task) -> None:
+def test_a_task_without_a_machine_gets_no_card_on_the_site(tmp_path: Path, task: Task) -> None:
     site, report = built(tmp_path, task, [], gpus=machines("B200"))
     assert report.rows == 0 and not (site / "vectoradd").exists()
     assert "There are no boards yet" in page_text(site, ".")
@@ -116,7 +116,7 @@ def test_a_task_that_no_machine_judges_is_no_card(tmp_path: Path, task: Task) ->
         (["mine", "grace"], ["vectoradd / H100"], []),
     ],
 )
-def test_the_commands_tell_of_the_boards_that_are_there(
+def test_the_commands_show_the_boards_that_exist(
     repository: Path,
     capsys: pytest.CaptureFixture[str],
     words: Sequence[str],
@@ -128,9 +128,7 @@ def test_the_commands_tell_of_the_boards_that_are_there(
     assert all(one in text for one in said) and not any(one in text for one in unsaid), text
 
 
-def test_a_site_that_is_built_by_hand_is_what_the_settings_describe(
-    repository: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_site_built_by_hand_follows_the_settings(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def build(*words: str) -> tuple[str, set[str]]:
         places = ["--ledger", str(repository / "ledger"), "--tasks", str(repository / "tasks")]
         printed(capsys, "site", "build", *places, "--out", str(repository / "_site"), *words)
@@ -158,7 +156,9 @@ def test_a_site_that_is_built_by_hand_is_what_the_settings_describe(
     assert "other.yml:1: gpus" in printed(capsys, "site", "build", *places, code=2)
 
 
-def test_a_board_without_a_machine_is_no_board(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_board_with_neither_machine_nor_results_does_not_exist(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     places = ["--ledger", str(repository / "ledger"), "--tasks", str(repository / "tasks")]
     assert "Its boards: CPU, H100\n" in printed(capsys, "board", "vectoradd", "--gpu", "T4", *places, code=2)
     shown = json.loads(printed(capsys, "task", "show", "vectoradd", "--json", *places[2:]))
@@ -167,7 +167,7 @@ def test_a_board_without_a_machine_is_no_board(repository: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("command", ["board", "history"])
-def test_a_task_that_no_machine_judges_has_no_board_to_show(
+def test_a_task_without_a_machine_has_no_board_to_show(
     repository: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     (repository / ".github/pullrank.yml").write_text("gpus: {B200: {runs_on: b200}}\n")
@@ -176,7 +176,7 @@ def test_a_task_that_no_machine_judges_has_no_board_to_show(
     assert "no machine here judges vectoradd" in printed(capsys, command, "vectoradd", *places, code=2)
 
 
-def test_a_folder_of_tasks_without_settings_has_all_the_boards_that_they_name(
+def test_tasks_without_settings_have_all_the_boards_they_name(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (repository / ".github/pullrank.yml").unlink()
@@ -188,7 +188,7 @@ def test_a_folder_of_tasks_without_settings_has_all_the_boards_that_they_name(
     assert "No ranked entries on vectoradd / T4" in printed(capsys, "board", "vectoradd", "--gpu", "T4", *places)
 
 
-def test_what_a_change_does_to_boards_is_told_of_those_that_are_there(
+def test_task_diff_reports_only_boards_that_exist(
     repository: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = tmp_path_factory.mktemp("before")
@@ -199,7 +199,7 @@ def test_what_a_change_does_to_boards_is_told_of_those_that_are_there(
     assert [one["gpu"] for one in with_rows] == ["CPU", "H100"]
 
 
-def test_a_ledger_knows_where_a_task_was_judged(repository: Path) -> None:
+def test_a_ledger_lists_the_gpus_that_judged_a_task(repository: Path) -> None:
     (repository / "ledger/judgements/vectoradd/L4").mkdir()
     ledger = Ledger(repository / "ledger")
     assert ledger.gpus_of("vectoradd") == {"CPU", "H100"} and ledger.gpus_of("sort") == set()

@@ -90,7 +90,7 @@ def build(context: Context, path: Path) -> tuple[CaseResult, str]:
 
 
 @needs_gxx
-def test_on_a_cpu_board_the_host_s_compiler_makes_a_library() -> None:
+def test_the_host_compiler_makes_a_library_for_a_cpu_board() -> None:
     recipe = recipe_of(CPU)
     assert Path(recipe.command[0]).name == "g++"
     assert {"-shared", "-fPIC", "-Wl,--no-undefined", "-DAXPY_UNROLL=4", "-ffp-contract=off"} <= {*recipe.command}
@@ -99,7 +99,7 @@ def test_on_a_cpu_board_the_host_s_compiler_makes_a_library() -> None:
 
 
 @needs_nvcc
-def test_on_any_other_board_nvcc_compiles_for_what_the_board_has() -> None:
+def test_nvcc_compiles_for_the_architecture_of_a_gpu_board() -> None:
     recipe = recipe_of(
         with_config(H100, include_dirs=("cutlass",), compile_flags=("-lcublas",), defines={"NDEBUG": ""})
     )
@@ -126,12 +126,12 @@ def test_a_program_is_compiled_by_the_same_recipe() -> None:
         ("-lgomp", ("-lgomp",)),
     ],
 )
-def test_the_host_s_compiler_is_told_its_own_flags_only(flag: str, told: tuple[str, ...]) -> None:
+def test_the_host_compiler_gets_only_its_own_flags(flag: str, told: tuple[str, ...]) -> None:
     assert host_flags(flag) == told
 
 
 @needs_nvcc
-def test_a_library_of_which_nobody_says_where_it_lies_is_a_fault_of_the_task() -> None:
+def test_a_library_without_a_configured_path_is_a_task_fault() -> None:
     with pytest.raises(
         TaskError, match=r"the path of cutlas is not configured for the board H100; did you mean 'cutlass'\?"
     ):
@@ -139,7 +139,7 @@ def test_a_library_of_which_nobody_says_where_it_lies_is_a_fault_of_the_task() -
 
 
 @needs_nvcc
-def test_a_board_that_does_not_say_for_which_gpu_cannot_compile() -> None:
+def test_a_board_without_an_architecture_cannot_compile() -> None:
     with pytest.raises(JudgeError, match=r"`arch` to compile for: add one, such as sm_90a, to gpus\.H100"):
         recipe_of(replace(H100, toolchain=Toolchain()))
 
@@ -150,13 +150,13 @@ def test_nvcc_is_not_asked_to_compile_for_amd():
         recipe_of(replace(H100, toolchain=Toolchain(arch="gfx942")))
 
 
-def test_a_folder_that_is_not_on_the_machine_is_the_machine_s_fault() -> None:
+def test_a_missing_include_folder_is_the_machines_fault() -> None:
     away = Toolchain(include_dirs={"cutlass": "/opt/no/such/folder"})
     with pytest.raises(JudgeError, match="cutlass is not at /opt/no/such/folder on this machine"):
         recipe_of(with_config(replace(CPU, toolchain=away), include_dirs=("cutlass",)))
 
 
-def test_a_folder_that_leads_elsewhere_is_not_shown() -> None:
+def test_an_include_folder_that_links_outside_usr_and_opt_is_refused() -> None:
     # The kernel's own link, below /usr on no machine that we know: `/usr/bin/X11`, `/usr/tmp` and the like stay inside.
     outside = next((path for path in map(Path, ("/usr/lib/ssl/certs", "/usr/tmp")) if path.is_dir()), None)
     if not outside or outside.resolve().is_relative_to("/usr"):
@@ -192,7 +192,7 @@ def test_the_lines_at_fault_are_named(output: str, message: str) -> None:
     assert explain(1, output) == message
 
 
-def test_what_a_compiler_quotes_is_made_harmless() -> None:
+def test_text_quoted_by_a_compiler_is_made_harmless() -> None:
     assert explain(1, "submission.cu:1:2: error: #error \x1b[31m\u202eowned\x07\n") == (
         "submission.cu:1: #error  [31m owned "
     )
@@ -200,16 +200,16 @@ def test_what_a_compiler_quotes_is_made_harmless() -> None:
     assert long.endswith("… and 91 more") and len(long) < 3000
 
 
-def test_a_forged_place_is_no_place() -> None:
+def test_a_forged_file_path_is_not_taken_for_a_location() -> None:
     assert explain(1, "../../etc/passwd:1:1: error: x\n") == "../../etc/passwd:1:1: error: x"
 
 
-def test_a_compiler_that_ran_out_of_memory_says_so() -> None:
+def test_a_compiler_that_ran_out_of_memory_is_recognized() -> None:
     assert ran_out_of_memory("cc1plus: out of memory allocating 65536 bytes after a total of 1 bytes\n")
     assert not ran_out_of_memory("submission.cu:1:1: error: expected unqualified-id\n")
 
 
-def test_a_function_that_is_missing_is_named() -> None:
+def test_a_missing_function_is_named() -> None:
     class Adapter:
         @staticmethod
         def bind(library: ctypes.CDLL) -> object:
@@ -242,7 +242,7 @@ def test_a_compiled_submission_is_timed_beside_a_compiled_anchor(sitting: Sittin
 
 @pytest.mark.walls
 @needs_gxx
-def test_the_line_at_fault_begins_the_message_and_the_log_has_all_of_it(sitting: Sitting) -> None:
+def test_a_compile_error_starts_with_the_line_at_fault_and_logs_everything(sitting: Sitting) -> None:
     judgement = sitting.judge(submission(f"{BUILD} {{\n  y[0] = z;\n}}\n"), Mode.TEST)
     assert judgement.verdict is Verdict.COMPILE_ERROR
     assert judgement.message == "submission.cu:2: 'z' was not declared in this scope"
@@ -251,7 +251,7 @@ def test_the_line_at_fault_begins_the_message_and_the_log_has_all_of_it(sitting:
 
 @pytest.mark.walls
 @needs_gxx
-def test_what_a_submission_prints_before_it_crashes_is_kept(sitting: Sitting) -> None:
+def test_output_printed_before_a_crash_is_kept(sitting: Sitting) -> None:
     judgement = sitting.judge(
         submission(f'#include <cstdio>\n#include <cstdlib>\n{BUILD} {{ printf("so far\\n"); abort(); }}\n'), Mode.TEST
     )
@@ -261,7 +261,7 @@ def test_what_a_submission_prints_before_it_crashes_is_kept(sitting: Sitting) ->
 
 @pytest.mark.walls
 @needs_gxx
-def test_what_is_played_is_what_was_compiled(sitting: Sitting) -> None:
+def test_a_library_cannot_replace_itself_after_compilation(sitting: Sitting) -> None:
     """A library that replaces itself while it is tried out changes nothing for the players that follow."""
     replaces = """
 #include <cstdio>
@@ -295,7 +295,7 @@ __attribute__((constructor)) static void replace() {
     ],
     ids=["templates", "data", "an endless file", "endless words", "itself", "the reference"],
 )  # fmt: skip
-def test_what_no_compiler_can_swallow_is_the_submission_s_fault(
+def test_source_that_overwhelms_the_compiler_is_the_submissions_fault(
     source: str, verdicts: set[Verdict], impatient: Sitting
 ) -> None:
     judgement = impatient.judge(submission(source + RIGHT), Mode.TEST)

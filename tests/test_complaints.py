@@ -50,7 +50,7 @@ def raised(error: str, message: str) -> Foul:
         ("MemoryError", ""),
     ],
 )
-def test_memory_that_is_not_there_is_a_limit_and_no_crash(error: str, message: str) -> None:
+def test_an_out_of_memory_error_counts_as_memory_limit_exceeded(error: str, message: str) -> None:
     assert raised(error, message).verdict is Verdict.MEMORY_LIMIT_EXCEEDED
 
 
@@ -67,24 +67,24 @@ def test_memory_that_is_not_there_is_a_limit_and_no_crash(error: str, message: s
         ("an illegal instruction was encountered", "an instruction that this GPU does not have"),
     ],
 )
-def test_a_kernel_that_faults_is_told_what_it_did_and_that_the_line_may_be_late(said: str, meaning: str) -> None:
+def test_a_kernel_fault_message_explains_it_and_warns_of_late_reporting(said: str, meaning: str) -> None:
     foul = raised("AcceleratorError", f"CUDA error: {said}{ASIDE}")
     assert foul.verdict is Verdict.RUN_TIME_ERROR
     assert foul.message.startswith(f"line 7: AcceleratorError: CUDA error: {said}: ") and meaning in foul.message
     assert foul.message.endswith("may have been launched before this line.") and "DSA" not in foul.message
 
 
-def test_other_errors_keep_their_words_and_one_of_a_device_without_a_meaning_its_first_line() -> None:
+def test_other_errors_keep_their_text_and_unknown_device_errors_their_first_line() -> None:
     assert explain("two\nlines") == "two\nlines"
     assert explain("HIP error: unknown error\nmore").startswith("HIP error: unknown error. Kernels run asynchronously")
 
 
-def test_an_import_of_what_is_not_installed_says_whom_to_ask() -> None:
+def test_a_failed_import_says_that_the_package_is_not_installed() -> None:
     foul = raised("ModuleNotFoundError", "No module named 'cupy'")
     assert foul.message.startswith("line 7: ModuleNotFoundError: No module named 'cupy'; it is not installed")
 
 
-def test_what_a_player_says_of_the_gpus_health_blames_nobody_but_itself() -> None:
+def test_a_gpu_health_error_raised_by_a_player_is_its_own_fault() -> None:
     assert raised("RuntimeError", "CUDA error: uncorrectable ECC error encountered").verdict is Verdict.RUN_TIME_ERROR
 
 
@@ -108,25 +108,25 @@ def test_what_a_player_says_of_the_gpus_health_blames_nobody_but_itself() -> Non
         ("CUDA error: unknown error" + ASIDE, "dmesg"),
     ],
 )  # fmt: skip
-def test_a_machine_whose_gpu_driver_and_torch_dont_go_together_is_told_the_way_out(said: str, remedy: str) -> None:
+def test_advice_on_a_gpu_setup_error_names_a_remedy(said: str, remedy: str) -> None:
     advice = advise(RuntimeError(said))
     assert advice.startswith(said.splitlines()[0][:40]) and remedy in advice and "\n" not in advice
 
 
-def test_only_what_says_so_is_want_of_memory() -> None:
+def test_only_real_memory_errors_count_as_out_of_memory() -> None:
     assert not is_out_of_memory("CUDA error: an illegal memory access was encountered")
     assert not is_out_of_memory("out of resource: shared memory, Required: 262144, Hardware limit: 232448")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_a_torch_without_a_gpu_says_so_in_its_own_words() -> None:
+def test_a_torch_without_a_gpu_is_reported_in_torchs_own_words() -> None:
     with pytest.raises(JudgeError, match=r"^torch 2\..* can't use this machine's GPU: .+; "), cuda.prepared():
         pass
     assert cuda.find_trouble().startswith("the GPU does not work: ")
     assert cuda.find_trouble(4).startswith("GPU 1 of the 4 does not work: ")
 
 
-def test_a_gpu_that_hangs_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_gpu_is_reported_after_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     held = torch.multiprocessing.get_context().Event()
     monkeypatch.setattr(cuda, "_ANSWER_S", 0.05)
     monkeypatch.setattr(cuda, "_find_wrong_sum", lambda _: str(held.wait(10)))  # a device that does not answer
@@ -146,7 +146,7 @@ def custom_kernel(data):
 
 
 @pytest.mark.walls
-def test_where_rocm_ends_the_process_its_last_words_are_the_message() -> None:
+def test_rocms_last_words_before_an_abort_become_the_message() -> None:
     with Sitting(BOARD, device=REHEARSAL) as sitting:
         judgement = sitting.judge(Submission(login="ada", source=ABORTS, name="submission.py"), Mode.TEST)
     assert judgement.verdict is Verdict.RUN_TIME_ERROR
@@ -179,7 +179,7 @@ BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 
 
 @pytest.mark.walls
-def test_a_gpu_that_does_not_compute_after_a_player_makes_the_judging_void_whatever_the_player_got() -> None:
+def test_a_gpu_broken_after_a_player_voids_the_judging() -> None:
     gpu = FailingGpu(name="cpu", is_staged=True, trouble=[""])
     crash = Submission(login="ada", source=b"def custom_kernel(data): raise ValueError('odd')\n", name="submission.py")
     with Sitting(BOARD, device=gpu) as sitting:
@@ -193,7 +193,7 @@ def test_a_gpu_that_does_not_compute_after_a_player_makes_the_judging_void_whate
 
 @pytest.mark.walls
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_a_player_that_does_not_get_hold_of_the_gpu_is_our_fault_and_its_file_is_not_read() -> None:
+def test_a_player_without_access_to_the_gpu_is_a_judging_error() -> None:
     absent = FailingGpu(name="cuda", is_staged=True, trouble=[""])
     entry = PlayerFiles(name="test", files={"submission.py": "raise SystemExit\n"})
     with (
@@ -205,7 +205,7 @@ def test_a_player_that_does_not_get_hold_of_the_gpu_is_our_fault_and_its_file_is
 
 
 @pytest.mark.walls
-def test_a_package_that_is_missing_is_a_compile_error_with_its_line() -> None:
+def test_importing_a_missing_package_is_a_compile_error() -> None:
     file = Submission(login="ada", source=b"import no_such_thing\n" + GOOD, name="submission.py")
     with Sitting(BOARD, device=REHEARSAL) as sitting:
         judgement = sitting.judge(file, Mode.TEST)

@@ -80,14 +80,14 @@ def test_zsh_itself_completes_commands_subcommands_and_options(program: dict[str
     assert "not found" not in terminal.text
 
 
-def test_help_names_the_guides_line_and_what_ctrl_c_ends_with(program: dict[str, str]) -> None:
+def test_help_shows_the_completion_line_and_the_exit_code_of_ctrl_c(program: dict[str, str]) -> None:
     done = subprocess.run(["pullrank", "--help"], env=program, cwd=ROOT, capture_output=True, text=True, check=True)
     shown = " ".join(done.stdout.split())
     (line,) = re.findall(r"^(eval .*bash_source.*?) +#", GUIDE, re.MULTILINE)
     assert line in shown and f"{INTERRUPTED} interrupted" in shown
 
 
-def test_zsh_and_fish_are_given_every_command_with_its_help(program: dict[str, str]) -> None:
+def test_zsh_and_fish_get_every_command_with_its_help(program: dict[str, str]) -> None:
     zsh = asked(program, _PULLRANK_COMPLETE="zsh_complete", COMP_WORDS="pullrank ", COMP_CWORD="1")
     fish = asked(program, _PULLRANK_COMPLETE="fish_complete", COMP_WORDS="pullrank ", COMP_CWORD="")
     for name, (_, sentence) in COMMANDS.items():
@@ -97,7 +97,7 @@ def test_zsh_and_fish_are_given_every_command_with_its_help(program: dict[str, s
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_the_guides_line_for_a_shell_gives_a_script(program: dict[str, str], shell: str) -> None:
+def test_the_completion_line_in_the_guide_prints_a_script(program: dict[str, str], shell: str) -> None:
     assert f"_PULLRANK_COMPLETE={shell}_source pullrank" in GUIDE
     assert "_pullrank_completion" in asked(program, _PULLRANK_COMPLETE=f"{shell}_source")
 
@@ -151,11 +151,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("board --tasks /nowhere ", []),
     ],
 )
-def test_names_are_offered_as_they_lie_in_folders(place: Path, line: str, names: list[str]) -> None:
+def test_completion_offers_the_names_found_in_folders(place: Path, line: str, names: list[str]) -> None:
     assert offered(line.replace("HERE", f"--tasks {place / 'tasks'}")) == names
 
 
-def test_where_a_machine_is_needed_the_boards_that_have_one_are_offered(place: Path) -> None:
+def test_completion_offers_only_boards_with_a_machine_if_one_is_needed(place: Path) -> None:
     (place / ".github").mkdir()
     (place / ".github/pullrank.yml").write_text("gpus: {H100: {runs_on: h100}, L4: {runs_on: l4}}")
     for line in ("board sort --gpu ", "submit kernel.py --task sort --gpu "):
@@ -165,7 +165,9 @@ def test_where_a_machine_is_needed_the_boards_that_have_one_are_offered(place: P
     assert offered("board sort --gpu ") == ["CPU", "H100"]
 
 
-def test_what_is_no_repository_offers_nothing_and_says_nothing(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_completion_outside_a_repository_offers_nothing_and_stays_silent(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for name in ("tasks", "submissions", "ledger"):
         shutil.rmtree(place / name)
     (place / "tasks").write_text("a file")

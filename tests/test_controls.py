@@ -134,13 +134,13 @@ ODD_OUTPUTS = {
 
 
 @pytest.mark.parametrize("output", ODD_OUTPUTS.values(), ids=ODD_OUTPUTS)
-def test_whatever_a_kernel_returns_is_no_forgery(output):
+def test_an_odd_output_is_not_taken_for_a_forgery(output):
     packet = b'{"is":"done","output":%s}' % describe(output).encode()
     with contextlib.suppress(TooComplex):  # refused as an output, not as a packet
         assert read_answer(packet)
 
 
-def test_numbers_of_numpy_that_are_floats_arrive_as_floats():
+def test_numpy_floats_arrive_as_floats():
     answer = read_answer(b'{"is":"done","output":%s}' % describe(numpy.float64(0.1)).encode())
     assert (type(answer.output), answer.output) == (float, 0.1)
 
@@ -159,7 +159,7 @@ ODD_ERRORS = {
 
 
 @pytest.mark.parametrize("error", ODD_ERRORS.values(), ids=ODD_ERRORS)
-def test_whatever_a_kernel_raises_is_no_forgery(error):
+def test_an_odd_error_is_not_taken_for_a_forgery(error):
     packet = write(_failure(error, "/entry"))
     assert len(packet) <= MAX_MESSAGE
     answer = read_answer(packet)
@@ -168,7 +168,7 @@ def test_whatever_a_kernel_raises_is_no_forgery(error):
 
 
 @pytest.mark.walls
-def test_an_import_that_fails_at_length_is_a_compile_error(judged):
+def test_an_import_that_fails_with_a_long_message_is_a_compile_error(judged):
     judgement = judged("sort", b'raise RuntimeError("\xf0\x9f\x94\xa5" * 10_000)\ndef custom_kernel(data): ...\n')
     assert judgement.verdict is Verdict.COMPILE_ERROR
     assert "RuntimeError: 🔥🔥🔥" in judgement.message
@@ -179,7 +179,7 @@ def test_an_import_that_fails_at_length_is_a_compile_error(judged):
     [[torch.zeros(1)] * 500 + [(1,)] * 200, nested(MAX_DEPTH), torch.zeros([1] * MAX_DIMENSIONS), ["x" * 30_000]],
     ids=["values", "levels", "dimensions", "text"],
 )
-def test_what_a_reference_may_return_a_kernel_may_return(largest):
+def test_a_kernel_may_return_values_as_large_as_the_references(largest):
     deal(largest)
     assert read_answer(b'{"is":"done","output":%s}' % describe(largest).encode())
 
@@ -189,6 +189,6 @@ def test_what_a_reference_may_return_a_kernel_may_return(largest):
     [[(1,)] * MAX_LEAVES, nested(MAX_DEPTH + 1), torch.zeros([1] * (MAX_DIMENSIONS + 1)), ["x" * 60_000]],
     ids=["values", "levels", "dimensions", "text"],
 )
-def test_what_a_kernel_may_not_return_is_refused_to_the_task(too_large):
+def test_a_task_value_too_large_for_a_kernel_to_return_is_refused(too_large):
     with pytest.raises(UnsupportedInput):
         deal(too_large)

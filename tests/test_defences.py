@@ -386,7 +386,7 @@ def told(outcome):
 
 
 @pytest.mark.parametrize("defence", DEFENCES, ids=lambda defence: defence.name)
-def test_without_a_defence_an_attack_succeeds_that_it_stops(defence, monkeypatch):
+def test_an_attack_succeeds_if_the_defence_that_stops_it_is_off(defence, monkeypatch):
     defence.turn_off(monkeypatch)
     outcomes = []
     while len(outcomes) < TRIES and not any(map(defence.succeeds, outcomes)):
@@ -397,27 +397,27 @@ def test_without_a_defence_an_attack_succeeds_that_it_stops(defence, monkeypatch
 @pytest.mark.parametrize(
     "defence", [d for d in DEFENCES if d.succeeds in (breaks_the_judge, outlives_its_player)], ids=lambda d: d.name
 )
-def test_without_it_honest_code_is_judged_as_ever(defence, monkeypatch):
+def test_honest_code_is_accepted_with_a_defence_turned_off(defence, monkeypatch):
     defence.turn_off(monkeypatch)
     assert gets_accepted(attack("exploits/task/examples/accepted/honest", Mode.TEST))
 
 
 @pytest.mark.parametrize("name", ["zeros_of_last_time", "zeros_of_last_time_in_between"])
-def test_zeros_of_last_time_are_no_answer(name):
+def test_zeros_from_the_last_call_are_a_wrong_answer(name):
     assert attack(f"defences/{name}", Mode.TEST).verdict is Verdict.WRONG_ANSWER
 
 
-def test_a_player_that_takes_long_to_end_pays_for_it_when_the_phase_is_over(monkeypatch):
+def test_a_player_that_takes_long_to_end_exceeds_the_time_limit(monkeypatch):
     shorten_phases(monkeypatch)
     assert attack("exploits/abuse_family_for_its_end", TIMED).verdict is Verdict.TIME_LIMIT_EXCEEDED
 
 
-def test_a_process_that_hides_its_memory_from_a_judge_without_rights_is_a_violation(monkeypatch):
+def test_a_process_hiding_its_memory_from_an_unprivileged_judge_is_a_violation(monkeypatch):
     judge_without_rights(monkeypatch)
     outcome = attack("exploits/tamper_unreadable_process", Mode.TEST)
     assert outcome.verdict is Verdict.SECURITY_VIOLATION, outcome.message
 
 
-def test_a_referee_that_lingers_gives_no_time_away(monkeypatch):
+def test_a_slow_referee_gives_an_attack_no_extra_time(monkeypatch):
     linger_before_the_window(monkeypatch)
     assert not gains_time(attack("exploits/timing_peeker_with_a_timer", TIMED))

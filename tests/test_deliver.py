@@ -31,7 +31,7 @@ def opened(scene: Scene, source: bytes = SOURCE, **how: object) -> Pull:
     return pull
 
 
-def test_a_first_submission_is_judged_told_and_merged(scene: Scene) -> None:
+def test_a_first_submission_is_judged_reported_and_merged(scene: Scene) -> None:
     pull = opened(scene)
     assert "queued" in scene.comment(pull.number)
     assert scene.checks() == []
@@ -49,7 +49,7 @@ def test_a_first_submission_is_judged_told_and_merged(scene: Scene) -> None:
     assert len(scene.runs("publish.yml")) == 1
 
 
-def test_the_page_of_the_run_shows_the_report_of_the_comment(scene: Scene) -> None:
+def test_the_run_summary_shows_the_report_of_the_comment(scene: Scene) -> None:
     pull = opened(scene)
     (run,) = scene.runs()
     scene.evaluate(run, scene.honest(wrong="<img src=x> @everyone"))
@@ -59,7 +59,7 @@ def test_the_page_of_the_run_shows_the_report_of_the_comment(scene: Scene) -> No
     assert f"\n\n{report}\n\n" in summary and summary.endswith(": WA`\n")
 
 
-def test_a_second_delivery_says_the_same_and_posts_nothing(scene: Scene) -> None:
+def test_a_repeated_delivery_posts_nothing_new(scene: Scene) -> None:
     pull = opened(scene)
     (run,) = scene.runs()
     scene.evaluate(run, scene.honest())
@@ -70,7 +70,7 @@ def test_a_second_delivery_says_the_same_and_posts_nothing(scene: Scene) -> None
     assert (len(scene.judgements()), len(scene.checks()), len(scene.runs("publish.yml"))) == (1, 1, 1)
 
 
-def test_a_wrong_answer_is_told_with_its_numbers_and_not_merged(scene: Scene) -> None:
+def test_a_wrong_answer_is_reported_with_its_numbers_and_not_merged(scene: Scene) -> None:
     pull = opened(scene)
     scene.evaluate(scene.waiting()[0], scene.honest(wrong="line 2: output[3] is 1, expected 2"))
     assert "output[3] is 1, expected 2" in scene.comment(pull.number)
@@ -92,7 +92,7 @@ def test_an_improvement_is_merged_and_a_slower_file_is_not(scene: Scene) -> None
     assert better.merged_at and scene.world.git.read("main", path_of("alice")) == FASTER
 
 
-def test_the_next_file_is_told_how_it_compares_with_what_counts_of_the_one_before(scene: Scene) -> None:
+def test_the_comment_compares_a_new_file_with_the_last_valid_one(scene: Scene) -> None:
     first = opened(scene)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
     assert "Your last" not in scene.comment(first.number)
@@ -125,7 +125,7 @@ def test_a_draft_is_benchmarked_and_stays_out_of_ledger_and_main(scene: Scene) -
     assert pull.merged_at
 
 
-def test_a_crashed_judge_is_asked_again_and_after_three_times_no_more(scene: Scene) -> None:
+def test_a_crashed_judge_is_retried_until_the_third_failure(scene: Scene) -> None:
     pull = opened(scene)
     for attempt in (1, 2, 3):
         (run,) = scene.waiting()
@@ -137,7 +137,7 @@ def test_a_crashed_judge_is_asked_again_and_after_three_times_no_more(scene: Sce
     assert scene.checks() == ["PullRank / CPU: neutral"]
 
 
-def test_a_branch_in_conflict_keeps_its_row_and_its_author_is_told_what_to_do(scene: Scene) -> None:
+def test_a_branch_in_conflict_keeps_its_row_and_gets_instructions(scene: Scene) -> None:
     first = opened(scene)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
     assert first.merged_at
@@ -154,7 +154,7 @@ def test_a_branch_in_conflict_keeps_its_row_and_its_author_is_told_what_to_do(sc
     assert scene.comment(pull.number) == told
 
 
-def test_who_was_overtaken_by_another_merge_is_told_nothing_and_merged_later(scene: Scene) -> None:
+def test_a_pull_request_overtaken_by_another_merge_is_quietly_merged_later(scene: Scene) -> None:
     scene.world.settings["merge_refusal"] = "Base branch was modified. Review and try the merge again."
     pull = opened(scene)
     scene.evaluate(scene.waiting()[0], scene.honest())
@@ -166,7 +166,7 @@ def test_who_was_overtaken_by_another_merge_is_told_nothing_and_merged_later(sce
 
 
 @pytest.mark.parametrize("runner", ["judge-1", ""], ids=["a machine was at work", "none had taken it"])
-def test_what_is_withdrawn_costs_the_time_that_a_machine_was_at_work(scene: Scene, runner: str) -> None:
+def test_a_superseded_request_costs_the_machine_time_it_used(scene: Scene, runner: str) -> None:
     pull = opened(scene)
     (run,) = scene.waiting()
     assert scene.resolve(run) == 0
@@ -182,7 +182,7 @@ def test_what_is_withdrawn_costs_the_time_that_a_machine_was_at_work(scene: Scen
     assert 90 <= first.seconds < 120 if runner else first.seconds == 0
 
 
-def test_after_a_rerun_failures_are_counted_anew(scene: Scene) -> None:
+def test_a_rerun_resets_the_count_of_failures(scene: Scene) -> None:
     pull = opened(scene)
     for _ in range(3):
         scene.evaluate(scene.waiting()[0], lambda request, run: None)
@@ -192,7 +192,7 @@ def test_after_a_rerun_failures_are_counted_anew(scene: Scene) -> None:
     assert pull.merged_at
 
 
-def test_the_judges_own_word_for_its_trouble_is_harmless(scene: Scene) -> None:
+def test_the_judges_error_message_is_made_harmless(scene: Scene) -> None:
     pull = opened(scene)
     error = '{"format": "pullrank-error", "version": 1, "message": "no torch\\n::error::@everyone <img>"}'
     for _ in range(3):
@@ -200,7 +200,7 @@ def test_the_judges_own_word_for_its_trouble_is_harmless(scene: Scene) -> None:
     assert "`no torch ::error::@everyone <img>`" in scene.comment(pull.number)
 
 
-def test_a_task_that_changed_meanwhile_is_judged_again(scene: Scene) -> None:
+def test_a_submission_is_judged_again_if_its_task_changed_meanwhile(scene: Scene) -> None:
     pull = opened(scene)
     (run,) = scene.runs()
     assert scene.resolve(run) == 0
@@ -213,7 +213,7 @@ def test_a_task_that_changed_meanwhile_is_judged_again(scene: Scene) -> None:
     assert [one.inputs["request"][-8:] for one in scene.waiting()] == ["ranked-1", "ranked-2"]
 
 
-def test_a_task_that_is_gone_ends_its_requests(scene: Scene) -> None:
+def test_a_removed_task_ends_its_requests(scene: Scene) -> None:
     pull = opened(scene)
     (run,) = scene.runs()
     scene.judge(run, scene.honest())
@@ -239,7 +239,7 @@ def test_a_forged_judgement_is_refused_and_judged_again(scene: Scene) -> None:
     assert [run.inputs["request"][-8:] for run in scene.waiting()] == ["ranked-2"]
 
 
-def test_a_push_while_judging_supersedes(scene: Scene) -> None:
+def test_a_push_while_judging_supersedes_the_request(scene: Scene) -> None:
     pull = opened(scene)
     (run,) = scene.runs()
     assert scene.resolve(run) == 0
@@ -265,7 +265,7 @@ def test_a_push_between_judging_and_merge_is_not_merged(scene: Scene) -> None:
     assert [one.submission.digest for one in scene.judgements()] == [digest_of(SOURCE)]
 
 
-def test_nothing_is_merged_while_something_of_the_pull_request_waits(scene: Scene) -> None:
+def test_a_pull_request_is_not_merged_while_one_of_its_requests_waits(scene: Scene) -> None:
     pull = opened(scene)
     scene.world.add_comment(pull.number, scene.alice, "/test")
     scene.intake()
@@ -277,7 +277,7 @@ def test_nothing_is_merged_while_something_of_the_pull_request_waits(scene: Scen
     assert pull.merged_at
 
 
-def test_a_maintainer_merges_where_the_settings_say_so(scene: Scene) -> None:
+def test_manual_merging_leaves_the_merge_to_a_maintainer(scene: Scene) -> None:
     scene.root = scene.copy_of_main()
     settings = scene.root / ".github/pullrank.yml"
     settings.write_text(settings.read_text().replace("merge: auto", "merge: manual"))
@@ -303,9 +303,7 @@ def test_two_challengers_at_once_both_get_their_rows(scene: Scene) -> None:
     ("claim", "measured"),
     [(Claim.INSIDE_TIMED, "measured inside its own process"), (Claim.SELF_TIMED, "measured by the task's own program")],
 )
-def test_a_first_place_by_a_time_that_the_referee_did_not_take_needs_a_review(
-    scene: Scene, claim: Claim, measured: str
-) -> None:
+def test_a_first_place_not_timed_by_the_referee_needs_a_review(scene: Scene, claim: Claim, measured: str) -> None:
     first = opened(scene)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5, claim=claim))
     with LedgerBranch(scene.server.git_url) as branch:
@@ -315,7 +313,7 @@ def test_a_first_place_by_a_time_that_the_referee_did_not_take_needs_a_review(
     assert f"it does not rank until then**: `{hold.reason}`." in scene.comment(first.number)
 
 
-def test_a_bounded_first_place_waits_for_nobody(scene: Scene) -> None:
+def test_a_bounded_first_place_is_merged_without_a_review(scene: Scene) -> None:
     first = opened(scene)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
     assert first.merged_at

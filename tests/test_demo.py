@@ -23,7 +23,7 @@ def test_the_cast_is_a_dozen_entries_of_six_fictional_authors_on_four_tasks():
     assert len(tasks_of(ENTRIES)) == 4
 
 
-def test_every_entry_is_an_example_of_its_task_and_all_kinds_of_trouble_occur():
+def test_the_entries_are_task_examples_and_cover_the_main_verdicts():
     tasks = tasks_of(ENTRIES)
     examples = {name: {example.path: example.verdict for example in task.examples} for name, task in tasks.items()}
     verdicts = [examples[one.task][tasks[one.task].folder / "examples" / one.example] for one in ENTRIES]
@@ -32,7 +32,7 @@ def test_every_entry_is_an_example_of_its_task_and_all_kinds_of_trouble_occur():
     )
 
 
-def test_somebody_submits_twice_and_somebody_challenges_the_first():
+def test_the_cast_includes_a_resubmission_and_a_challenge():
     places = [(entry.login, entry.task) for entry in ENTRIES]
     assert len(set(places)) < len(places)
     accepted = [entry.task for entry in ENTRIES if entry.example.startswith("accepted/")]
@@ -77,14 +77,14 @@ def test_every_entry_is_judged_and_kept_in_the_ledger(competition):
     ]
 
 
-def test_the_accepted_ones_get_rows_the_first_before_its_equal(competition):
+def test_accepted_entries_get_rows_and_ties_go_to_the_earlier(competition):
     rows = competition.standings(competition.tasks["tiny"].board("CPU")).rows
     assert sorted(row.login for row in rows) == ["ada-sample", "ben-sample"]
     # These times are real: on a busy machine they may be provisional, and then the lower one is first.
     assert rows[0].login == "ada-sample" or any(row.provisional for row in rows)
 
 
-def test_the_site_says_that_it_is_a_demo_and_marks_every_unwalled_row(competition):
+def test_the_site_calls_itself_a_demo_and_marks_rows_without_a_sandbox(competition):
     site, report = competition.build_site()
     assert [*report.lines] == []
     page = (site / "tiny" / "CPU" / "index.html").read_text()
@@ -99,18 +99,18 @@ def comments(said):
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def test_a_pull_request_is_told_its_verdict_and_its_place(held):
+def test_a_pull_request_comment_shows_its_verdict_and_rank(held):
     told = comments(held[1])
     assert "accepted (AC)" in told["1"] and "of 1" in told["1"]
     assert "accepted (AC)" in told["4"] and "of 2" in told["4"]
 
 
-def test_an_error_in_one_entry_is_told_and_the_others_are_judged(held):
+def test_an_error_in_one_entry_is_reported_and_the_others_are_judged(held):
     told = comments(held[1])
     assert "wrong answer (WA)" in told["2"]
     assert "judging error (JE): lost has no anchor" in told["3"]
 
 
-def test_the_files_lie_where_a_repository_has_them(competition):
+def test_the_demo_places_files_as_a_repository_does(competition):
     path = competition.folder / "submissions" / "tiny" / "ada-sample" / "submission.py"
     assert path.read_bytes() == (TINY / "examples" / "accepted" / "plain.py").read_bytes()

@@ -21,7 +21,7 @@ def test_each_finding_that_is_not_good_says_what_to_do():
     assert [one.name for one in findings if one.state is not Availability.OK and not one.remedy] == []
 
 
-def test_the_exit_code_says_whether_this_machine_can_judge_and_the_findings_what_it_would_judge_with(capsys):
+def test_the_exit_code_and_findings_show_whether_this_machine_can_judge(capsys):
     code = run(["doctor", "--json"])
     states = {finding["name"]: finding["state"] for finding in json.loads(capsys.readouterr().out)}
     assert code == int("missing" in states.values())
@@ -41,7 +41,7 @@ def test_the_exit_code_says_whether_this_machine_can_judge_and_the_findings_what
         (False, False, Availability.LIMITED, "systemd.unified_cgroup_hierarchy=1"),
     ],
 )
-def test_the_way_to_a_limit_of_memory_depends_on_what_the_kernel_has(limited, could_be, state, remedy):
+def test_the_remedy_for_a_missing_memory_limit_depends_on_the_kernel(limited, could_be, state, remedy):
     finding = _memory(limited=limited, could_be=could_be)
     assert finding.state is state
     assert remedy in finding.remedy
@@ -59,7 +59,7 @@ def test_the_way_to_a_limit_of_memory_depends_on_what_the_kernel_has(limited, co
         ("", []),
     ],
 )
-def test_a_gpu_for_one_process_alone_is_no_place_for_two(said, found, monkeypatch, tmp_path):
+def test_a_gpu_in_exclusive_mode_is_reported_as_limited(said, found, monkeypatch, tmp_path):
     program = tmp_path / "nvidia-smi"
     program.write_text(f'#!/bin/sh\ncase "$*" in *compute_mode*--id=GPU-1) echo {said};; *) exit 1;; esac\n')
     program.chmod(0o755)
@@ -68,14 +68,14 @@ def test_a_gpu_for_one_process_alone_is_no_place_for_two(said, found, monkeypatc
     assert [(finding.state, finding.remedy) for finding in findings] == found
 
 
-def test_a_slice_of_a_gpu_is_no_gpu(monkeypatch):
+def test_a_mig_slice_does_not_count_as_a_whole_gpu(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-5b36b802-0ab0-5f37-af2d-ac23f40ef62d")
     (finding,) = [finding for finding in _gpus() if finding.name == "GPU"]
     assert finding.state is Availability.LIMITED
     assert "give the judge a whole GPU" in finding.remedy
 
 
-def test_without_a_freezer_it_says_what_that_costs_and_how_to_get_one():
+def test_the_doctor_explains_a_missing_freezer_and_how_to_get_one():
     finding = _freezer(None)
     assert finding.state is Availability.LIMITED
     assert "signals" in finding.detail
@@ -83,7 +83,7 @@ def test_without_a_freezer_it_says_what_that_costs_and_how_to_get_one():
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"]])
-def test_without_bubblewrap_it_says_how_to_get_it(arguments, monkeypatch, tmp_path, capsys):
+def test_the_doctor_says_how_to_install_a_missing_bubblewrap(arguments, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(["doctor", *arguments]) == 1
     said = capsys.readouterr().out

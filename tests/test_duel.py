@@ -50,7 +50,7 @@ def slow_against_good(board):
     return dueled(board, SLOW, GOOD, sandbox="none" if find_faults() else "bubblewrap")
 
 
-def test_the_faster_of_two_files_is_told(slow_against_good):
+def test_a_duel_names_the_faster_of_two_files(slow_against_good):
     found = slow_against_good
     assert (found.a.verdict, found.b.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
     assert found.duel.ratio.low > 1
@@ -58,7 +58,7 @@ def test_the_faster_of_two_files_is_told(slow_against_good):
     assert decision(found.duel.ratio).startswith("B is faster: speedup ")
 
 
-def test_a_duel_is_played_in_mirrored_blocks_on_values_that_never_come_again(slow_against_good):
+def test_a_duel_is_played_in_mirrored_blocks_with_seeds_that_never_repeat(slow_against_good):
     (case,) = slow_against_good.duel.cases
     assert [run.order for run in case.challenger] == [4 * b + place for b in range(case.blocks) for place in (0, 3)]
     assert [run.order for run in case.champion] == [4 * b + place for b in range(case.blocks) for place in (1, 2)]
@@ -66,7 +66,7 @@ def test_a_duel_is_played_in_mirrored_blocks_on_values_that_never_come_again(slo
     assert len(set(seeds)) == len(seeds)
 
 
-def test_a_duel_is_json_with_both_judgements_every_sample_and_the_decision(slow_against_good):
+def test_a_duels_json_has_both_judgements_every_sample_and_the_decision(slow_against_good):
     found = json.loads(json.dumps(facts(slow_against_good)))
     assert Judgement.from_json(json.dumps(found["a"])).verdict is Verdict.ACCEPTED
     (case,) = found["cases"]
@@ -76,7 +76,7 @@ def test_a_duel_is_json_with_both_judgements_every_sample_and_the_decision(slow_
     assert found["decision"].startswith("B is faster: speedup ")
 
 
-def test_a_duel_is_shown_with_the_times_of_each_benchmark_the_speedup_and_the_decision(slow_against_good):
+def test_a_duels_table_shows_times_speedup_and_decision(slow_against_good):
     file = StringIO()
     show(slow_against_good, (Path("slow.py"), Path("good.py")), Console(file=file, width=120))
     shown = file.getvalue()
@@ -85,7 +85,7 @@ def test_a_duel_is_shown_with_the_times_of_each_benchmark_the_speedup_and_the_de
     assert re.search(rf"B is faster: speedup {speedup}, 95 % interval {speedup} to {speedup}\.", shown)
 
 
-def test_only_what_passes_the_tests_is_dueled_and_both_are_told_what_is_wrong(board):
+def test_files_that_fail_their_tests_are_reported_and_not_dueled(board):
     found = dueled(board, WRONG, "def custom_kernel(data:\n")
     assert (found.a.verdict, found.b.verdict) == (Verdict.WRONG_ANSWER, Verdict.COMPILE_ERROR)
     assert len(found.a.tests) == len(board.tests)
@@ -94,7 +94,7 @@ def test_only_what_passes_the_tests_is_dueled_and_both_are_told_what_is_wrong(bo
 
 
 @pytest.mark.parametrize(("a", "b", "verdicts"), [(RIGHT_AT_FIRST, GOOD, "WA AC"), (GOOD, RIGHT_AT_FIRST, "AC WA")])
-def test_every_output_of_a_duel_is_checked_and_who_was_wrong_is_told(board, a, b, verdicts):
+def test_every_output_of_a_duel_is_checked_and_the_wrong_side_named(board, a, b, verdicts):
     found = dueled(board, a, b)
     assert [found.a.verdict, found.b.verdict] == verdicts.split()
     assert found.duel is None
@@ -117,7 +117,7 @@ def end(phase, case, side, running_s, verdict=Verdict.TIME_LIMIT_EXCEEDED):
         raise Foul(verdict, "what it did")
 
 
-def test_a_phase_that_one_side_drew_out_is_that_sides_fault_whoever_was_playing(over, board):
+def test_a_phase_drawn_out_by_one_side_is_that_sides_fault(over, board):
     (case,) = board.benchmarks
     with pytest.raises(SideFoul) as caught:
         end(over, case, "B", 6)
@@ -128,7 +128,7 @@ def test_a_phase_that_one_side_drew_out_is_that_sides_fault_whoever_was_playing(
     assert caught.value.side == "B"
 
 
-def test_time_that_the_kernel_takes_to_end_a_sides_processes_counts_as_its_own(over, board):
+def test_time_spent_ending_a_sides_processes_counts_against_that_side(over, board):
     over.charge("A", 3)
     over.charge("A", 3)
     with pytest.raises(SideFoul) as caught:
@@ -136,13 +136,13 @@ def test_time_that_the_kernel_takes_to_end_a_sides_processes_counts_as_its_own(o
     assert (caught.value.side, caught.value.foul.verdict) == ("A", Verdict.TIME_LIMIT_EXCEEDED)
 
 
-def test_a_phase_that_took_too_long_by_nobodys_fault_is_ours(over, board):
+def test_a_slow_phase_that_neither_side_caused_blames_the_machine(over, board):
     for side in "AB":
         with pytest.raises(OutOfTime, match="the duel took more than 10 s on this machine"):
             end(over, board.benchmarks[0], side, 4)
 
 
-def test_a_foul_that_is_not_about_time_is_the_fault_of_who_was_playing(over, board):
+def test_a_foul_other_than_time_is_the_playing_sides_fault(over, board):
     with pytest.raises(SideFoul) as caught:
         end(over, board.benchmarks[0], "A", 0, Verdict.WRONG_ANSWER)
     assert (caught.value.side, caught.value.foul.message) == ("A", "what it did")
@@ -159,5 +159,5 @@ def test_a_foul_that_is_not_about_time_is_the_fault_of_who_was_playing(over, boa
         (1.004, 1.006, 1.008, "No difference found: B's speedup, 1.006×, is below the 1 % that counts."),
     ],
 )
-def test_a_duel_is_decided_in_plain_words_alike_for_both_sides(low, value, high, said):
+def test_a_duels_decision_is_worded_the_same_for_both_sides(low, value, high, said):
     assert decision(Interval(low=low, value=value, high=high)) == said

@@ -109,7 +109,7 @@ def break_call(scene: Scene, pattern: str, nth: int, how: str) -> None:
 # Each call in turn.
 
 
-def test_without_failures_the_story_takes_so_many_calls(scene: Scene) -> None:
+def test_a_submission_without_failures_makes_the_expected_number_of_calls(scene: Scene) -> None:
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.intake()
     judged(scene, scene.waiting()[0], scene.honest())
@@ -127,27 +127,29 @@ def sampled() -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(("nth", "how"), sampled())
-def test_a_call_of_the_api_fails(scene: Scene, monkeypatch: pytest.MonkeyPatch, nth: int, how: str) -> None:
+def test_the_bot_recovers_from_a_failed_api_call(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, nth: int, how: str
+) -> None:
     if how == "no answer":
         monkeypatch.setattr("scripts.github.gh.GitHub", partial(GitHub, timeout_s=TOO_LATE_S))
     break_call(scene, API, nth, how)
     assert_whole(scene, whole_story(scene, scene.honest()))
 
 
-def test_storage_fails(scene: Scene) -> None:
+def test_the_bot_recovers_from_an_outage_of_artifact_storage(scene: Scene) -> None:
     break_call(scene, "GET /artifacts/*", 1, OUTAGE)
     assert_whole(scene, whole_story(scene, scene.honest()))
 
 
 @pytest.mark.parametrize("nth", [3, 12, 21, 30, 39])
-def test_an_outage_of_git(scene: Scene, nth: int) -> None:
+def test_the_bot_recovers_from_an_outage_of_git(scene: Scene, nth: int) -> None:
     break_call(scene, GIT, nth, OUTAGE)
     assert_whole(scene, whole_story(scene, scene.honest()))
 
 
 @pytest.mark.parametrize("how", [OUTAGE, "reset after it was done"])
 @pytest.mark.parametrize("nth", [1, 2])
-def test_a_push_fails(scene: Scene, nth: int, how: str) -> None:
+def test_the_bot_recovers_from_a_failed_push(scene: Scene, nth: int, how: str) -> None:
     break_call(scene, PUSH, nth, how)
     assert_whole(scene, whole_story(scene, scene.honest()))
 
@@ -188,7 +190,7 @@ def assert_made_up_for(scene: Scene, judged_one: Pull, closed: Pull, unheard: Pu
     assert scene.runs("publish.yml") and not scene.waiting()
 
 
-def test_without_failures_all_that_was_missed_is_made_up_for(scene: Scene) -> None:
+def test_the_reconciler_makes_up_for_everything_missed(scene: Scene) -> None:
     pulls = missed(scene)
     before = len(scene.server.requests(API))
     assert scene.reconcile(after=timedelta(minutes=10)) == 0
@@ -204,7 +206,7 @@ def test_without_failures_all_that_was_missed_is_made_up_for(scene: Scene) -> No
         *((nth, "502 after it was done") for nth in (18, 25)),  # a run stopped, a first comment
     ],
 )
-def test_a_call_of_the_reconciler_fails(scene: Scene, nth: int, how: str) -> None:
+def test_the_reconciler_recovers_from_a_failed_call(scene: Scene, nth: int, how: str) -> None:
     pulls = missed(scene)
     break_call(scene, API, nth, how)
     made_up_for(scene)
@@ -215,7 +217,7 @@ def test_a_call_of_the_reconciler_fails(scene: Scene, nth: int, how: str) -> Non
 
 
 @pytest.mark.parametrize("how", [OUTAGE, "502 after it was done"])
-def test_a_failure_is_remarked_on_once(scene: Scene, how: str) -> None:
+def test_a_wrong_line_is_annotated_once_despite_a_failed_call(scene: Scene, how: str) -> None:
     break_call(scene, "PATCH */check-runs/*", 1, how)
     pull = whole_story(scene, scene.honest(wrong="line 2: output[3] is 1, expected 2"))
     (check,) = scene.world.checks.values()

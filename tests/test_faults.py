@@ -15,7 +15,7 @@ AREAS = (
 )  # fmt: skip
 
 
-def test_each_fault_can_be_put_in_and_has_tests_that_exist() -> None:
+def test_each_fault_can_be_inserted_and_names_existing_tests() -> None:
     for fault in FAULTS:
         text = faulty(fault, ROOT)
         assert text != (ROOT / fault.file).read_text("utf-8")
@@ -26,7 +26,7 @@ def test_each_fault_can_be_put_in_and_has_tests_that_exist() -> None:
         assert fault.fault.endswith(".") and "\n" not in fault.fault
 
 
-def test_there_are_faults_of_every_area_and_no_two_are_the_same() -> None:
+def test_every_area_has_faults_and_no_two_are_the_same() -> None:
     counts = {area: sum(fault.area == area for fault in FAULTS) for area in AREAS}
     assert min(counts.values()) >= 5
     assert len(FAULTS) >= 80
@@ -65,7 +65,7 @@ def in_price(fault: str, old: str, new: str, *tests: str) -> Fault:
     return Fault(area="shop", fault=fault, file="price.py", old=old, new=new, tests=tests)
 
 
-def test_what_is_caught_is_told_from_what_is_not(
+def test_the_runner_distinguishes_caught_faults_from_missed_ones(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
@@ -100,13 +100,13 @@ def test_what_is_caught_is_told_from_what_is_not(
     assert check(faults[:2], repository, 1, say=said.append)
 
 
-def test_a_line_that_is_not_there_once_is_named(repository: Path) -> None:
+def test_a_fault_whose_line_is_not_unique_is_named(repository: Path) -> None:
     twice = in_price("No such line.", "count", "n", "tests/test_price.py")
     with pytest.raises(FaultsError, match=r"shop.yml: in price.py this stands 2 times, not once: count"):
         faulty(twice, repository)
 
 
-def test_an_entry_with_another_key_is_named(tmp_path: Path) -> None:
+def test_an_entry_with_an_unknown_key_is_named(tmp_path: Path) -> None:
     (tmp_path / "shop.yml").write_text("- {fault: It breaks., file: price.py, old: a, new: b, test: [c]}\n")
     with pytest.raises(FaultsError, match=r"shop.yml: entry 1 needs fault, file, old, new and a list of tests"):
         read_faults(tmp_path)

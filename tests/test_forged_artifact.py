@@ -137,7 +137,7 @@ def what_comes_of(fields: Json, honest: Honest) -> str:
 
 
 @pytest.mark.parametrize("honest", HONEST, ids=["referee", "program", "profile", "gpu", "forfeit"])
-def test_an_honest_judgement_is_taken(honest: Honest) -> None:
+def test_an_honest_judgement_is_accepted(honest: Honest) -> None:
     assert what_comes_of(honest.fields, honest) == TAKEN
     assert sealed(honest.fields) == honest.fields
 
@@ -253,13 +253,13 @@ def required(node: Json, within: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("place", dict.fromkeys(required(SCHEMA)))
-def test_a_field_that_is_left_out_is_refused(place: str) -> None:
+def test_a_judgement_with_a_missing_field_is_refused(place: str) -> None:
     for fields, honest, _ in forgeries(place, [MISSING]):
         assert what_comes_of(fields, honest) == REFUSED
 
 
 @pytest.mark.parametrize("place", [place for place, field in PLACES.items() if "properties" in kinds_of(field)[0]])
-def test_a_field_too_many_is_refused_wherever_it_stands(place: str) -> None:
+def test_an_extra_field_is_refused_anywhere(place: str) -> None:
     honest = next(one for one in HONEST if list(holders(f"{place}.", one.fields)) or list(holders(place, one.fields)))
     fields = deepcopy(honest.fields)
     holder, name = next((holder, name) for holder, name in holders(place, fields) if holder[name] is not None)
@@ -395,12 +395,12 @@ def is_leaf(field: Json) -> bool:
     return not any("properties" in kind for kind in kinds)
 
 
-def test_of_every_field_it_is_known_what_comes_of_forging_it() -> None:
+def test_the_forgery_table_covers_every_field() -> None:
     assert sorted(FORGED) == sorted(place for place, field in PLACES.items() if is_leaf(field))
 
 
 @pytest.mark.parametrize("place", FORGED)
-def test_another_value_gets_nobody_anywhere(place: str) -> None:
+def test_a_forged_value_has_the_listed_outcome(place: str) -> None:
     value, outcome = FORGED[place]
     ((fields, honest, _),) = forgeries(place, [value])
     assert fields != honest.fields
@@ -419,7 +419,7 @@ LISTS |= {
 
 
 @pytest.mark.parametrize("place", LISTS)
-def test_of_a_list_nothing_can_be_left_out_or_said_twice(place: str) -> None:
+def test_a_shortened_or_doubled_list_has_the_listed_outcome(place: str) -> None:
     honest = next(one for one in HONEST if list(holders(place, one.fields)))
     holder, name = list(holders(place, honest.fields))[-1]
     forged = forgeries(place, [holder[name][:-1], holder[name] * 2])

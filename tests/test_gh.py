@@ -284,6 +284,17 @@ def test_a_check_is_one_from_queued_to_done(stage, github):
     assert (found.id, found.state, found.external_id) == (queued, CheckState.FAILURE, done.external_id)
 
 
+def test_of_several_check_runs_of_a_name_the_newest_of_our_own_is_updated(stage, github):
+    _, ours = github.create_check(stage.check), github.create_check(stage.check)
+    app = stage.world.app_token("kernels-bot", EVERYTHING)
+    me = Account(id=app.user.id, login=app.user.login, is_bot=True)
+    other = GitHub(stage.world.repository, app.value, stage.server.api_url, me=me)
+    theirs = other.upsert_check(stage.check)
+    assert ours < theirs and github.upsert_check(stage.check) == ours and other.upsert_check(stage.check) == theirs
+    assert len(github.checks(stage.pull.head_sha)) == 3
+    assert github.checks("0" * 40) == () and github.find_check("0" * 40, stage.check.name) is None
+
+
 @pytest.mark.parametrize("state", CheckState)
 def test_every_state_of_a_check_comes_back_as_it_went(stage, github, state):
     check = Check(name="PullRank / CPU", head_sha=stage.pull.head_sha, state=state, title="so")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import judge
+from harness import frame, judge
 from harness.gpu import gpu_facts
 from harness.gpu.device import CUDA
 from harness.gpu.gpu_facts import QUERY, GpuFacts, find_meter, read_gpu, read_rocminfo, read_smi
@@ -210,7 +210,7 @@ def test_another_gpu_than_the_board_expects_is_refused_in_words_for_the_runners_
     board = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 
     def on(name: str, *device: str) -> GpuFacts:
-        return judge._facts_of(nvidia(ONE), replace(board, gpu=name, toolchain=Toolchain(device=device)))
+        return frame.require_facts(nvidia(ONE), replace(board, gpu=name, toolchain=Toolchain(device=device)))
 
     with pytest.raises(
         JudgeError, match="the board A100 expects A100-SXM4-80GB, but this machine has NVIDIA H100 80GB HBM3"
@@ -219,7 +219,7 @@ def test_another_gpu_than_the_board_expects_is_refused_in_words_for_the_runners_
     with pytest.raises(
         JudgeError, match=r"the board H100 needs a GPU that reports its name: install the driver's libnvidia-ml\.so\.1"
     ):
-        judge._facts_of(nvidia(TWO), replace(board, gpu="H100"))
+        frame.require_facts(nvidia(TWO), replace(board, gpu="H100"))
     with pytest.raises(JudgeError, match="expects H100 PCIe or H100, but this machine has NVIDIA H100 80GB HBM3"):
         on("H100", "H100 PCIe", "H100")
     assert on("H100", "H100 80GB HBM3").name == on("any").name == "NVIDIA H100 80GB HBM3"
@@ -232,7 +232,7 @@ def test_a_hot_gpu_ranks_nobody_and_still_tests(tmp_path: Path, monkeypatch: pyt
     program.chmod(0o755)
     monkeypatch.setattr(gpu_facts, "_PATH", {"PATH": f"{tmp_path}:{os.defpath}"})
     # The node of a GPU that is not here.
-    monkeypatch.setattr(judge, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
+    monkeypatch.setattr(frame, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
     board = replace(load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU"), gpu="H100")
     nothing = Submission(login="ada", source=b"x = 1\n")
     with pytest.raises(
@@ -252,7 +252,7 @@ def test_a_gpu_that_grew_hot_while_it_was_ranked_ranks_nobody(tmp_path: Path, mo
     )
     program.chmod(0o755)
     monkeypatch.setattr(gpu_facts, "_PATH", {"PATH": f"{tmp_path}:{os.defpath}"})
-    monkeypatch.setattr(judge, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
+    monkeypatch.setattr(frame, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
     board = replace(load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU"), gpu="H100")
     nothing = Submission(login="ada", source=b"x = 1\n")
     with pytest.raises(JudgeError, match="cannot be used for ranking now: it is throttled: hardware thermal"):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge import Champion, Sitting, judge
+from harness.judge import Sitting, judge
 from harness.records.errors import TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
@@ -22,7 +22,7 @@ from harness.rules import game, phase
 from harness.sandbox.company import Company
 from harness.sandbox.memory import Meminfo
 from harness.sandbox.starvation import Starvation
-from harness.task.submission import Submission
+from harness.task.submission import Champion, Submission
 from harness.task.task import load_task
 from tests import cores
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import HERE, LONG, is_named
 
-QUICK, SLOW = "test_a_pull_request_ends_with_a_row_on_the_site", "test_only_what_is_better_is_merged_and_moves_the_row"
+QUICK, SLOW = "test_a_pull_request_ends_with_a_row_on_the_site", "test_only_a_faster_file_is_merged_and_moves_the_row"
 
 
 def collected(*arguments):
@@ -22,7 +22,7 @@ def test_every_long_test_exists(request):
     assert [name for name in LONG if not any(is_named(name, one) for one in ids)] == []
 
 
-@pytest.mark.parametrize("asked_for", [["tests/test_workflow_scenarios.py"], ["-k", "better_is_merged"]])
+@pytest.mark.parametrize("asked_for", [["tests/test_workflow_scenarios.py"], ["-k", "faster_file_is_merged"]])
 def test_a_long_test_is_run_when_it_is_asked_for(asked_for):
     assert SLOW in collected(*asked_for)
 

@@ -272,12 +272,12 @@ def assert_links_lead_somewhere(site: Path) -> None:
             assert not fragment or fragment in ids[found], f"{path}: {link}"
 
 
-def test_every_relative_link_leads_to_a_file_and_every_fragment_to_an_id(seasons_site: tuple[Path, SiteReport]) -> None:
+def test_every_relative_link_leads_to_an_existing_file_and_id(seasons_site: tuple[Path, SiteReport]) -> None:
     site, _ = seasons_site
     assert_links_lead_somewhere(site)
 
 
-def test_every_page_stands_where_it_should_with_its_json_beside_it(seasons_site: tuple[Path, SiteReport]) -> None:
+def test_every_page_has_its_json_beside_it(seasons_site: tuple[Path, SiteReport]) -> None:
     site, report = seasons_site
     ada = next((site / "vectoradd/CPU/ada").iterdir()).name
     boards = ("vectoradd/CPU/board.json", "vectoradd/H100/board.json")
@@ -291,7 +291,7 @@ def test_every_page_stands_where_it_should_with_its_json_beside_it(seasons_site:
     assert not report.faults
 
 
-def test_the_board_says_who_leads_who_is_tied_and_who_lost_a_duel(seasons_site: tuple[Path, SiteReport]) -> None:
+def test_the_board_shows_the_leader_ties_and_lost_duels(seasons_site: tuple[Path, SiteReport]) -> None:
     site, _ = seasons_site
     text = page_text(site, "vectoradd/CPU")
     assert "6 entries, ranked by the geometric mean of 3 benchmarks" in text
@@ -301,7 +301,7 @@ def test_the_board_says_who_leads_who_is_tied_and_who_lost_a_duel(seasons_site: 
     assert [row["login"] for row in rows] == ["edsger", "barbara", "grace", "ada", "donald", "linus"]
 
 
-def test_a_lost_duel_says_by_how_much_and_what_first_place_takes(seasons_site: tuple[Path, SiteReport]) -> None:
+def test_a_lost_duel_shows_its_speedup_and_what_first_place_needs(seasons_site: tuple[Path, SiteReport]) -> None:
     site, _ = seasons_site
     takes = "speedup 1.005×, ±1.0 %; first place needs a gain of at least 1 %, and more than the noise"
     assert f"looks faster, but lost its duel with edsger: {takes}" in page_text(site, "vectoradd/CPU")
@@ -311,13 +311,13 @@ def test_a_lost_duel_says_by_how_much_and_what_first_place_takes(seasons_site: t
 
 
 @pytest.mark.parametrize(("ratio", "said"), [(0.72, "Won: speedup 1.39×"), (1.2, "Lost: 20.0 % slower")])
-def test_a_duel_that_was_won_or_slower_needs_no_reason(task: Task, ratio: float, said: str) -> None:
+def test_a_won_duel_or_a_slower_challenger_gets_no_reason(task: Task, ratio: float, said: str) -> None:
     board = task.board("CPU")
     sentence = duel_sentence(duel_with(board, judged(board, "ada", 1.4), ratio))
     assert sentence == f"{said}, ±1.0 %, over 8 interleaved blocks."
 
 
-def test_an_author_who_is_never_first_has_a_history_all_the_same(tmp_path: Path, task: Task) -> None:
+def test_an_author_without_a_first_place_still_has_a_history(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     slow, fast = judged(board, "linus", 0.5, day=2), judged(board, "linus", 1.0, day=9)
     site, _ = built(tmp_path, task, [judged(board, "ada", 1.4), slow, judged(board, "linus", 0.4, day=5), fast])
@@ -332,7 +332,7 @@ def test_an_author_who_is_never_first_has_a_history_all_the_same(tmp_path: Path,
     assert f"{format_us(first['score_us'])} → " in text and "first entry" in text
 
 
-def test_a_record_with_an_older_file_is_a_step_of_its_own(tmp_path: Path, task: Task) -> None:
+def test_a_record_set_by_an_older_file_is_a_separate_history_step(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     ada, bob = judged(board, "ada", 1.4), judged(board, "bob", 1.5, source="bob", day=1)
     again = judged(board, "bob", 1.5, source="bob", day=2, duel=duel_with(board, ada, 0.9))
@@ -342,7 +342,7 @@ def test_a_record_with_an_older_file_is_a_step_of_its_own(tmp_path: Path, task: 
     assert len({step["digest"] for step in steps}) == 1
 
 
-def test_a_long_history_shows_its_latest_steps_and_folds_the_others_away(tmp_path: Path, task: Task) -> None:
+def test_a_long_history_shows_its_latest_steps_and_folds_the_rest(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     ever_faster = [judged(board, "ada", 1.1**index, day=index) for index in range(LATEST_STEPS + 3)]
     site, _ = built(tmp_path, task, ever_faster)
@@ -357,14 +357,14 @@ def test_a_long_history_shows_its_latest_steps_and_folds_the_others_away(tmp_pat
     )
 
 
-def test_a_former_first_keeps_its_page(tmp_path: Path, task: Task) -> None:
+def test_a_former_first_place_keeps_its_page(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     old = judged(board, "ada", 1.2, day=0)
     site, _ = built(tmp_path, task, [old, judged(board, "ada", 2.4, day=1)])
     assert "Former first place on Vector addition" in page_text(site, f"vectoradd/CPU/ada/{old.submission.digest[:12]}")
 
 
-def test_judgements_lie_beside_the_pages_of_the_first_rows_and_of_the_latest_records(
+def test_the_site_copies_judgements_of_top_rows_and_latest_records_only(
     tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(submission, "JUDGEMENTS_BESIDE", 2)
@@ -384,7 +384,7 @@ def test_judgements_lie_beside_the_pages_of_the_first_rows_and_of_the_latest_rec
     assert f"pullrank verify {in_ledger} " in page.text.replace("\n", " ")
 
 
-def test_off_github_a_page_leads_to_no_judgement_that_does_not_lie_beside_it(
+def test_a_page_off_github_links_only_the_judgements_beside_it(
     tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(submission, "JUDGEMENTS_BESIDE", 1)
@@ -398,11 +398,11 @@ def test_off_github_a_page_leads_to_no_judgement_that_does_not_lie_beside_it(
     assert f"pullrank verify https://kernels.dev/cup/{first}/judgement.json" in page_text(site, first)
 
 
-def test_an_authors_page_is_the_same_however_their_login_is_written() -> None:
+def test_the_address_of_an_authors_page_ignores_the_case_of_the_login() -> None:
     assert author_path("Ada") == author_path("ada") == "authors/ada/index.html"
 
 
-def test_the_ledgers_files_lie_on_the_host_that_holds_them() -> None:
+def test_ledger_links_point_to_the_raw_host_of_the_repository() -> None:
     place = Path("judgements/vectoradd/CPU/ada/7-0123456789ab-r1.json")
     assert raw_url("https://github.com/kernels/cup", place) == (
         f"https://raw.githubusercontent.com/kernels/cup/ledger/{place}"
@@ -413,7 +413,7 @@ def test_the_ledgers_files_lie_on_the_host_that_holds_them() -> None:
     assert raw_url("", place) == ""
 
 
-def test_pooled_judgements_all_lie_beside_their_page(tmp_path: Path, task: Task) -> None:
+def test_a_page_has_all_its_pooled_judgements_beside_it(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     twice = [judged(board, "ada", 1.5, day=day) for day in (0, 1)]
     site, _ = built(tmp_path, task, twice)
@@ -436,9 +436,7 @@ def test_a_repository_without_tasks_has_a_landing_page(tmp_path: Path) -> None:
     assert "There are no boards yet" in page_text(tmp_path / "_site", ".")
 
 
-def test_a_judgement_of_ten_thousand_cases_has_a_page_that_can_be_read_and_a_line_in_the_report(
-    tmp_path: Path, task: Task
-) -> None:
+def test_a_judgement_of_ten_thousand_cases_gets_a_short_page_and_note(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     one = judged(board, "ada", 1.5)
     build, test, *benchmarks = one.cases
@@ -460,7 +458,7 @@ def test_a_judgement_from_the_future_counts_and_is_named_in_the_report(tmp_path:
     assert report.rows == 6 and "donald" in page_text(site, "vectoradd/CPU")
 
 
-def test_a_judgement_a_century_ahead_moves_no_other_date_and_closes_nothing(tmp_path: Path, task: Task) -> None:
+def test_a_judgement_a_century_ahead_changes_no_other_date_on_the_site(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     entries = season(board)
     zoe = judged(board, "zoe", 4.0, day=36500, duel=duel_with(board, entries[3], 0.72))
@@ -486,7 +484,7 @@ def test_a_judgement_a_century_ahead_moves_no_other_date_and_closes_nothing(tmp_
     assert heights == sorted(set(heights)), "each record has its own time in the picture"
 
 
-def test_an_earlier_edition_is_never_of_the_future(tmp_path: Path, task: Task) -> None:
+def test_an_earlier_edition_never_shows_a_date_in_the_future(tmp_path: Path, task: Task) -> None:
     old = judged(task.board("CPU"), "ada", 1.5, day=36500, edition="0" * 64)
     site, _ = built(tmp_path, task, [old])
     page = "vectoradd/CPU/_editions/000000000000"
@@ -499,9 +497,7 @@ DEADLINE = datetime(2027, 3, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("late", [timedelta(seconds=-1), timedelta(0), timedelta(days=30)])
-def test_a_board_is_closed_from_its_deadline_on_whenever_it_was_last_judged(
-    tmp_path: Path, task: Task, late: timedelta
-) -> None:
+def test_a_board_closes_at_its_deadline(tmp_path: Path, task: Task, late: timedelta) -> None:
     site, _ = built(tmp_path, task, season(task.board("CPU")), now=DEADLINE + late)
     is_closed = late >= timedelta(0)
     for path in (".", "vectoradd/CPU", "vectoradd/H100"):
@@ -514,7 +510,7 @@ def test_a_board_is_closed_from_its_deadline_on_whenever_it_was_last_judged(
     assert ("takes first place" in page_text(site, ".")) == (not is_closed)
 
 
-def test_boards_that_nobody_has_entered_share_a_line(tmp_path: Path) -> None:
+def test_boards_without_entries_share_a_line(tmp_path: Path) -> None:
     gpus = ["CPU", "T4", "A100", "H100", "B200"]
     folder = task_folder(tmp_path / "tasks", "vectoradd", re.sub("gpus: .*", f"gpus: [{', '.join(gpus)}]", TASK_YML))
     task = load_task(folder)
@@ -529,7 +525,7 @@ def test_boards_that_nobody_has_entered_share_a_line(tmp_path: Path) -> None:
         assert all(f'href="vectoradd/{gpu}/' in (site / "index.html").read_text() for gpu in gpus)
 
 
-def test_open_tasks_stand_before_closed_ones_and_those_without_a_machine(tmp_path: Path) -> None:
+def test_open_tasks_come_before_closed_ones_and_ones_without_a_machine(tmp_path: Path) -> None:
     tasks = {
         name: load_task(task_folder(tmp_path / "tasks", name, TASK_YML.replace("Vector addition", name) + rest))
         for name, rest in (("closed", ""), ("idle", ""), ("open", ""))
@@ -548,7 +544,7 @@ def test_open_tasks_stand_before_closed_ones_and_those_without_a_machine(tmp_pat
 
 
 @pytest.mark.parametrize("gpu", ["index.html", "B200.rev_2-", "x" * 64, "CON", "cpu"])
-def test_a_gpu_of_an_odd_name_is_a_line_in_the_report_and_no_folder(tmp_path: Path, task: Task, gpu: str) -> None:
+def test_a_gpu_with_an_odd_name_gets_a_report_line_not_a_folder(tmp_path: Path, task: Task, gpu: str) -> None:
     site, report = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.5, gpu=gpu)])
     assert [*report.lines] == [
         f"left out: judgements/vectoradd/{gpu}: no task has this board; 1 judgement is not shown"
@@ -556,14 +552,14 @@ def test_a_gpu_of_an_odd_name_is_a_line_in_the_report_and_no_folder(tmp_path: Pa
     assert sorted(path.name for path in (site / "vectoradd").iterdir()) == ["CPU", "H100"]
 
 
-def test_a_board_of_an_odd_name_has_pages(tmp_path: Path) -> None:
+def test_a_board_with_an_odd_name_has_pages(tmp_path: Path) -> None:
     yml = TASK_YML.replace("[CPU, H100]", "[index.html, A-1.b_2]")
     task = load_task(task_folder(tmp_path / "tasks", yml=yml))
     site, report = built(tmp_path, task, season(task.board("index.html")))
     assert report.rows == 6 and "6 entries" in page_text(site, "vectoradd/index.html")
 
 
-def test_an_author_who_left_with_their_file_keeps_row_and_pages(tmp_path: Path, task: Task) -> None:
+def test_an_author_whose_file_is_missing_keeps_their_row_and_pages(tmp_path: Path, task: Task) -> None:
     judgements = season(task.board("CPU"))
     site, report = built(
         tmp_path, task, judgements, repository="https://github.com/kernels/cup",
@@ -598,7 +594,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("field", HOSTILE)
-def test_hostile_text_is_inert_wherever_it_stands(tmp_path: Path, task: Task, field: str) -> None:
+def test_hostile_text_is_inert_on_every_page(tmp_path: Path, task: Task, field: str) -> None:
     judgement = judged(task.board("CPU"), "mallory", 1.5, **HOSTILE[field])
     code = f"x = 1  # {SCRIPT}\n"
     site, _ = built(tmp_path, task, [judgement], submissions=lambda _: code, notice=SCRIPT, title=SCRIPT)
@@ -607,7 +603,7 @@ def test_hostile_text_is_inert_wherever_it_stands(tmp_path: Path, task: Task, fi
 
 
 @pytest.mark.parametrize(("days", "is_linked"), [(89, True), (91, False)])
-def test_the_log_of_a_run_is_linked_as_long_as_github_keeps_it(
+def test_the_site_links_the_log_of_a_run_while_github_keeps_it(
     tmp_path: Path, task: Task, days: int, is_linked: bool
 ) -> None:
     url = "https://github.com/acme/kernels/actions/runs/7"
@@ -629,7 +625,7 @@ def assert_inert(path: Path, page: Tags) -> None:
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b]", page.text), path
 
 
-def test_every_page_loads_from_itself_alone(seasons_site: tuple[Path, SiteReport]) -> None:
+def test_every_page_loads_resources_only_from_its_own_site(seasons_site: tuple[Path, SiteReport]) -> None:
     site, _ = seasons_site
     for path, page in html_pages(site):
         policies = [a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
@@ -637,19 +633,19 @@ def test_every_page_loads_from_itself_alone(seasons_site: tuple[Path, SiteReport
         assert_inert(path, page)
 
 
-def test_a_statement_may_not_bring_its_own_html(tmp_path: Path) -> None:
+def test_a_statement_cannot_add_its_own_html(tmp_path: Path) -> None:
     yml = TASK_YML.replace("Add two", "<script>alert(1)</script> [x](javascript:alert(1)) Add two")
     site, _ = built(tmp_path, load_task(task_folder(tmp_path / "tasks", yml=yml)), [])
     for path, page in html_pages(site):
         assert_inert(path, page)
 
 
-def test_the_heading_of_a_statement_stands_below_those_of_the_page(tmp_path: Path, task: Task) -> None:
+def test_headings_in_a_statement_rank_below_those_of_the_page(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [])
     assert "<h3>Shape</h3>" in (site / "vectoradd/CPU/index.html").read_text()
 
 
-def test_a_statements_table_has_heads_of_columns_and_numbers_to_the_right_without_a_style(tmp_path: Path) -> None:
+def test_a_statements_table_has_column_heads_and_right_aligned_numbers(tmp_path: Path) -> None:
     yml = TASK_YML.replace("|---|---|", "|---|--:|")
     site, _ = built(tmp_path, load_task(task_folder(tmp_path / "tasks", yml=yml)), [])
     page = (site / "vectoradd/CPU/index.html").read_text()
@@ -658,7 +654,7 @@ def test_a_statements_table_has_heads_of_columns_and_numbers_to_the_right_withou
     assert_inert(site, Tags(page))
 
 
-def test_unwalled_rows_are_marked_and_only_there_when_allowed(tmp_path: Path, task: Task) -> None:
+def test_rows_without_a_sandbox_appear_marked_and_only_when_allowed(tmp_path: Path, task: Task) -> None:
     judgements = [judged(task.board("CPU"), "ada", 1.5, sandbox="none")]
     site, report = built(tmp_path, task, judgements)
     assert report.rows == 0
@@ -674,7 +670,7 @@ def test_unwalled_rows_are_marked_and_only_there_when_allowed(tmp_path: Path, ta
     assert "Demo: judged without walls" in page_text(site, "authors/ada")
 
 
-def test_a_torn_judgement_is_named_in_the_report_and_on_the_landing_page(tmp_path: Path, task: Task) -> None:
+def test_the_report_and_the_landing_page_name_a_torn_judgement(tmp_path: Path, task: Task) -> None:
     judgements = season(task.board("CPU"))
     ledger = ledger_of(tmp_path, judgements)
     torn = sorted((tmp_path / "ledger").rglob("*.json"))[0]
@@ -685,7 +681,7 @@ def test_a_torn_judgement_is_named_in_the_report_and_on_the_landing_page(tmp_pat
     assert report.rows == len(judgements) - 1
 
 
-def test_a_decision_or_an_account_that_cannot_be_read_is_the_first_thing_said(
+def test_the_report_starts_with_unreadable_decisions_and_accounts(
     tmp_path: Path, task: Task, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = judged(task.board("CPU"), "ada", 1.5)
@@ -703,7 +699,7 @@ def test_a_decision_or_an_account_that_cannot_be_read_is_the_first_thing_said(
         assert first in capsys.readouterr().err
 
 
-def test_whatever_a_file_is_called_it_is_one_harmless_line(tmp_path: Path, task: Task) -> None:
+def test_the_report_escapes_a_hostile_file_name_on_one_line(tmp_path: Path, task: Task) -> None:
     folder = tmp_path / "ledger/judgements/vectoradd/CPU/ada"
     folder.mkdir(parents=True)
     (folder / os.fsdecode(b"\xff\n::error::\t\x1b[31m.json")).write_text("{}")
@@ -715,7 +711,7 @@ def test_whatever_a_file_is_called_it_is_one_harmless_line(tmp_path: Path, task:
     assert fault["path"].isprintable() and fault["path"] in line and fault in report.facts["faults"]
 
 
-def test_judgements_of_a_board_that_no_task_has_are_counted_aloud(tmp_path: Path, task: Task) -> None:
+def test_the_report_counts_judgements_of_a_board_without_a_task(tmp_path: Path, task: Task) -> None:
     site, report = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.5, task="gone", gpu="B200")])
     assert [str(fault.path) for fault in report.faults] == ["judgements/gone/B200"]
     assert "1 judgement is not shown" in page_text(site, ".")
@@ -750,7 +746,7 @@ def test_a_build_that_fails_leaves_the_old_site_as_it_was(tmp_path: Path, task: 
     assert not list(tmp_path.glob("._site.*"))
 
 
-def test_what_strikes_between_the_two_renames_leaves_the_old_site_in_place(
+def test_an_interrupt_between_the_two_renames_leaves_the_old_site_in_place(
     tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, _ = built(tmp_path, task, [])
@@ -775,7 +771,7 @@ def fail_to_build(out: Path) -> None:
         write_file(new / "index.html", "x")
 
 
-def test_what_a_killed_build_has_left_is_removed_and_the_site_that_it_had_moved_aside_comes_back(
+def test_a_build_cleans_up_after_a_killed_one_and_restores_its_site(
     tmp_path: Path,
 ) -> None:
     program = (
@@ -794,7 +790,7 @@ def test_what_a_killed_build_has_left_is_removed_and_the_site_that_it_had_moved_
     assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.html"]
 
 
-def test_what_no_build_has_made_is_left_where_it_is(tmp_path: Path) -> None:
+def test_a_build_does_not_remove_a_folder_that_no_build_made(tmp_path: Path) -> None:
     notes = tmp_path / "._site.build-notes"
     notes.mkdir()
     (notes / "precious.txt").touch()
@@ -804,9 +800,7 @@ def test_what_no_build_has_made_is_left_where_it_is(tmp_path: Path) -> None:
     assert (notes / "precious.txt").exists()
 
 
-def test_a_site_that_may_not_be_moved_stands_and_the_way_out_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unmovable_site_stays_and_the_error_suggests_a_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with swapped_in(tmp_path / "_site") as new:
         write_file(new / "index.json", '{"format": "pullrank-site"}')
 
@@ -832,7 +826,7 @@ def test_two_builds_at_once_leave_each_other_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.html"]
 
 
-def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path, task: Task) -> None:
+def test_a_build_into_a_link_replaces_the_target_and_keeps_the_link(tmp_path: Path, task: Task) -> None:
     (tmp_path / "_site").symlink_to("published/site")
     for _ in range(2):
         build_site([task], Ledger(tmp_path), tmp_path / "_site", submissions=lambda _: None, title="Cup", now=NOW)
@@ -840,7 +834,7 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path, task: Tas
     assert [path.name for path in (tmp_path / "published").iterdir()] == ["site"]
 
 
-def test_a_folder_that_cannot_be_replaced_is_refused_with_the_way_out(
+def test_a_build_refuses_a_folder_it_cannot_replace_and_suggests_a_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -854,7 +848,7 @@ def test_a_folder_that_cannot_be_replaced_is_refused_with_the_way_out(
         pass
 
 
-def test_a_full_disk_is_named_and_the_old_site_stands(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_old_site_stays(tmp_path: Path) -> None:
     with swapped_in(tmp_path / "_site") as new:
         write_file(new / "index.json", '{"format": "pullrank-site"}')
     with pytest.raises(PullRankError) as caught:
@@ -866,7 +860,7 @@ def test_a_full_disk_is_named_and_the_old_site_stands(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["_site", "index.json"]
 
 
-def test_a_ledger_that_cannot_be_read_takes_no_site_away(
+def test_an_unreadable_ledger_leaves_the_old_site_in_place(
     tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, _ = built(tmp_path, task, season(task.board("CPU")))
@@ -883,7 +877,7 @@ def test_a_ledger_that_cannot_be_read_takes_no_site_away(
     assert "barbara" in page_text(site, "vectoradd/CPU")
 
 
-def test_a_folder_that_is_no_site_is_never_replaced(tmp_path: Path, task: Task) -> None:
+def test_a_build_never_replaces_a_folder_that_is_not_a_site(tmp_path: Path, task: Task) -> None:
     (tmp_path / "_site").mkdir()
     (tmp_path / "_site" / "thesis.tex").write_text("years of work")
     with pytest.raises(PullRankError, match="no PullRank site"):
@@ -891,7 +885,7 @@ def test_a_folder_that_is_no_site_is_never_replaced(tmp_path: Path, task: Task) 
     assert (tmp_path / "_site" / "thesis.tex").exists()
 
 
-def test_a_task_may_not_take_a_folder_of_the_sites_own(tmp_path: Path) -> None:
+def test_a_task_cannot_use_the_name_of_a_site_folder(tmp_path: Path) -> None:
     task = load_task(task_folder(tmp_path / "tasks", name="authors"))
     with pytest.raises(TaskError, match="rename the task"):
         built(tmp_path, task, [])
@@ -900,14 +894,12 @@ def test_a_task_may_not_take_a_folder_of_the_sites_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base_path", "link"), [("/", "/index.html"), ("cup", "/cup/index.html"), ("/cup/", "/cup/index.html")]
 )
-def test_the_404_page_links_from_the_root_since_it_answers_at_any_depth(
-    tmp_path: Path, task: Task, base_path: str, link: str
-) -> None:
+def test_the_404_page_links_from_the_root(tmp_path: Path, task: Task, base_path: str, link: str) -> None:
     site, _ = built(tmp_path, task, [], base_path=base_path)
     assert link in set(links(Tags((site / "404.html").read_text())))
 
 
-def test_code_that_is_not_at_hand_is_named_by_its_digest(tmp_path: Path, task: Task) -> None:
+def test_a_page_without_its_code_shows_the_digest(tmp_path: Path, task: Task) -> None:
     judgement = judged(task.board("CPU"), "ada", 1.5)
     site, _ = built(tmp_path, task, [judgement], submissions=lambda _: None)
     digest = judgement.submission.digest
@@ -933,11 +925,11 @@ def test_code_that_is_not_at_hand_is_named_by_its_digest(tmp_path: Path, task: T
         ([], []),
     ],
 )
-def test_a_case_is_named_by_what_tells_it_apart(cases: list[dict[str, Any]], texts: list[str]) -> None:
+def test_a_case_is_named_by_the_parameters_that_distinguish_it(cases: list[dict[str, Any]], texts: list[str]) -> None:
     assert [" ".join(label.text.split()) for label in case_labels(cases)] == texts
 
 
-def test_where_one_parameter_tells_the_cases_apart_it_is_said_once_and_its_exact_value_stays_at_hand(
+def test_a_lone_distinguishing_parameter_heads_the_column_and_keeps_exact_values(
     seasons_site: tuple[Path, SiteReport],
 ) -> None:
     assert [(one.head, one.cell, one.exact) for one in case_labels([{"n": 2**20, "m": 1}, {"n": 2**24, "m": 1}])] == [
@@ -952,7 +944,7 @@ def test_where_one_parameter_tells_the_cases_apart_it_is_said_once_and_its_exact
 
 
 @pytest.mark.parametrize(("speeds", "said"), [((4, 4, 4), True), ((4000, 4, 4), False)])
-def test_a_map_of_cases_says_its_unit_once_where_all_have_the_same(
+def test_a_map_of_cases_names_a_shared_unit_once(
     tmp_path: Path, task: Task, speeds: tuple[float, float, float], said: bool
 ) -> None:
     board = task.board("CPU")
@@ -972,7 +964,7 @@ def test_a_guide_is_named_by_its_first_heading(tmp_path: Path) -> None:
     assert 'href="../b-c/index.html#d"' in guide.body and 'href="../f/index.html"' in guide.body
 
 
-def test_a_guides_code_is_coloured_and_all_but_output_has_a_copy_button() -> None:
+def test_a_guide_colours_code_and_gives_all_but_output_a_copy_button() -> None:
     fence = '```{}\npullrank test "a"  # <b>\n```\n'
     for language in ("bash", "unknown", "", 'bash"><script>'):
         html = render_guide(fence.format(language))
@@ -992,7 +984,7 @@ def test_code_of_every_language_in_the_guides_keeps_every_character(language: st
     assert Tags(str(render_guide(f"```{language}\n{source}```\n"))).text == f"Copy{source}\n"
 
 
-def test_the_header_leads_participants_first_and_a_guide_of_ones_own_last(tmp_path: Path, task: Task) -> None:
+def test_the_header_lists_participants_first_and_custom_guides_last(tmp_path: Path, task: Task) -> None:
     for name in ("runner-hosts", "judging", "a-rule", "participants", "organisers"):
         (tmp_path / f"{name}.md").write_text(f"# {name}\n")
     order = ["participants", "judging", "organisers", "runner-hosts", "a-rule"]
@@ -1003,7 +995,7 @@ def test_the_header_leads_participants_first_and_a_guide_of_ones_own_last(tmp_pa
     assert '<a href="#part">Take part</a>' in landing and 'id="part"' in landing
 
 
-def test_the_header_links_the_first_page_of_a_guide_and_the_page_its_others(tmp_path: Path, task: Task) -> None:
+def test_the_header_links_only_the_first_page_of_a_guide(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [])
     assert ">How judging works</a>" in (landing := (site / "index.html").read_text())
     assert ">Judging on a GPU</a>" not in landing
@@ -1016,7 +1008,7 @@ PEAKS = {"CPU": Gpu(runs_on="ubuntu-24.04", bandwidth_gbs=40, tflops={"float32":
 WORK = TASK_YML + 'work: {bytes: "12 * size", flops: "size", dtype: float32}\n'
 
 
-def test_a_board_with_known_peaks_says_how_near_each_row_is_to_the_limit(tmp_path: Path) -> None:
+def test_a_board_with_known_peaks_shows_each_rows_share_of_the_limit(tmp_path: Path) -> None:
     task = load_task(task_folder(tmp_path / "tasks", yml=WORK))
     site, _ = built(tmp_path, task, season(task.board("CPU")), gpus=PEAKS)
     first = json.loads((site / "index.json").read_text())["boards"][0]["first"]
@@ -1028,7 +1020,7 @@ def test_a_board_with_known_peaks_says_how_near_each_row_is_to_the_limit(tmp_pat
     assert "Of limit" not in page_text(site, "vectoradd/CPU")
 
 
-def test_a_row_whose_file_is_not_merged_is_marked_where_that_is_known(tmp_path: Path, task: Task) -> None:
+def test_a_row_is_marked_not_merged_where_merges_are_known(tmp_path: Path, task: Task) -> None:
     judgements = season(task.board("CPU"))
     merged = {one.submission.digest for one in judgements if one.submission.login != "grace"}
     site, _ = built(
@@ -1046,7 +1038,7 @@ def with_a_provisional_row(board: Board) -> list[Judgement]:
     return [*season(board), judged(board, "hedy", 4.0, day=32, unsteady=1.6)]
 
 
-def test_a_provisional_row_is_last_marked_and_explained(tmp_path: Path, task: Task) -> None:
+def test_a_provisional_row_comes_last_and_is_marked_and_explained(tmp_path: Path, task: Task) -> None:
     judgements = with_a_provisional_row(task.board("CPU"))
     site, _ = built(tmp_path, task, judgements)
     rows = json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"]
@@ -1070,7 +1062,7 @@ def test_a_provisional_row_is_last_marked_and_explained(tmp_path: Path, task: Ta
     assert author["medals"] == {"first": 0, "second": 0, "third": 0} and not author["history"]
 
 
-def test_a_board_of_provisional_rows_alone_has_a_first_row_and_no_record(tmp_path: Path, task: Task) -> None:
+def test_a_board_of_only_provisional_rows_has_a_first_row_without_record(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     one, other = judged(board, "hedy", 4.0, unsteady=1.6), judged(board, "ada", 2.0, unsteady=1.6, day=1)
     site, _ = built(tmp_path, task, [one, other], address="https://cup.example/")
@@ -1085,20 +1077,20 @@ def test_a_board_of_provisional_rows_alone_has_a_first_row_and_no_record(tmp_pat
     assert_links_lead_somewhere(site)
 
 
-def test_what_is_said_of_a_place_stands_apart_sentence_by_sentence(seasons_site: tuple[Path, SiteReport]) -> None:
+def test_a_submission_page_describes_its_place_in_separate_sentences(seasons_site: tuple[Path, SiteReport]) -> None:
     site, _ = seasons_site
     donald = next((site / "vectoradd/CPU/donald").iterdir()).name
     assert "5th of 6 on Vector addition, CPU. Tied with ada." in page_text(site, f"vectoradd/CPU/donald/{donald}")
 
 
-def test_samples_are_told_apart_from_the_times_that_rank(seasons_site: tuple[Path, SiteReport]) -> None:
+def test_a_page_distinguishes_samples_from_the_times_that_rank(seasons_site: tuple[Path, SiteReport]) -> None:
     site, _ = seasons_site
     linus = next((site / "vectoradd/CPU/linus").iterdir()).name
     text = page_text(site, f"vectoradd/CPU/linus/{linus}")
     assert "this file, as measured" in text and "The anchor corrects the times in the table above" in text
 
 
-def test_a_submission_says_where_the_most_is_lost_against_the_first_place(
+def test_a_submission_page_shows_its_largest_loss_to_first_place(
     seasons_site: tuple[Path, SiteReport],
 ) -> None:
     site, _ = seasons_site
@@ -1122,14 +1114,14 @@ def test_a_submission_says_where_the_most_is_lost_against_the_first_place(
         ("last", r"Only the last benchmark ranks here: size 2²⁰: 5\.\d % slower than ada’s\."),
     ],
 )
-def test_most_is_lost_where_the_boards_own_ranking_loses_it(tmp_path: Path, ranking_by: str, said: str) -> None:
+def test_the_largest_loss_follows_the_boards_own_ranking(tmp_path: Path, ranking_by: str, said: str) -> None:
     board = load_task(task_folder(tmp_path / "tasks", yml=f"{TASK_YML}ranking_by: {ranking_by}\n")).board("CPU")
     linus = judged(board, "linus", (0.9, 1.2, 1.9), day=1)
     site, _ = built(tmp_path, board.task, [judged(board, "ada", 2.0), linus])
     assert re.search(said, page_text(site, f"vectoradd/CPU/linus/{linus.submission.digest[:12]}"))
 
 
-def test_of_a_board_that_ranks_by_the_last_benchmark_the_others_lose_nothing(tmp_path: Path) -> None:
+def test_a_board_ranked_by_the_last_benchmark_shows_no_loss_on_others(tmp_path: Path) -> None:
     board = load_task(task_folder(tmp_path / "tasks", yml=f"{TASK_YML}ranking_by: last\n")).board("CPU")
     linus = judged(board, "linus", (0.9, 1.2, 2.5), day=1)
     site, _ = built(tmp_path, board.task, [judged(board, "ada", 2.0), linus])
@@ -1140,7 +1132,7 @@ def test_of_a_board_that_ranks_by_the_last_benchmark_the_others_lose_nothing(tmp
     assert "<b>2." not in page.read_text()
 
 
-def test_a_record_shows_what_it_changed_and_what_the_first_place_changed_since(tmp_path: Path, task: Task) -> None:
+def test_a_record_shows_its_diffs_from_the_previous_one_and_first_place(tmp_path: Path, task: Task) -> None:
     judgements = season(task.board("CPU"))
     files = {one.submission.digest: f"# by {one.submission.login}\nx = 1\n" for one in judgements}
     site, _ = built(
@@ -1156,7 +1148,7 @@ def test_a_record_shows_what_it_changed_and_what_the_first_place_changed_since(t
     assert f"grace/{grace}/index.html#changes" in board
 
 
-def test_a_row_is_held_against_the_first_place_and_its_predecessor(seasons_site: tuple[Path, SiteReport]) -> None:
+def test_a_page_compares_its_row_with_first_place_and_its_predecessor(seasons_site: tuple[Path, SiteReport]) -> None:
     site, _ = seasons_site
 
     def heads(login: str) -> str:
@@ -1172,9 +1164,7 @@ def test_a_row_is_held_against_the_first_place_and_its_predecessor(seasons_site:
     assert heads("barbara") == first  # Next to beat is the first.
 
 
-def test_a_machine_that_grows_slow_is_seen_to_drift(
-    tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_that_slows_down_shows_its_drift(tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     board = task.board("CPU")
     before = [judged(board, f"a{day}", 1.5, day=day, machine={"clock_mhz": 1980.0}) for day in range(15)]
     monkeypatch.setitem(globals(), "ANCHOR_US", tuple(1.3 * us for us in ANCHOR_US))
@@ -1188,12 +1178,12 @@ def test_a_machine_that_grows_slow_is_seen_to_drift(
     assert f"Drift{found['drift']:+.1%}".replace("%", " %") in page_text(site, "machines")
 
 
-def test_machines_have_a_page_before_one_has_judged(tmp_path: Path, task: Task) -> None:
+def test_the_machines_page_exists_before_any_judging(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [])
     assert "No machine has judged" in page_text(site, "machines")
 
 
-def test_files_that_differ_in_very_many_lines_are_not_compared_and_long_ones_that_differ_in_few_are() -> None:
+def test_a_diff_is_omitted_only_if_too_many_lines_differ() -> None:
     lines = [str(number) for number in range(5000)]
     assert render_diff("x\n" * 10, "\n".join(lines)) is None
     assert render_diff("\n".join(lines), "\n".join(lines)) == ""
@@ -1217,7 +1207,7 @@ def test_files_that_differ_in_very_many_lines_are_not_compared_and_long_ones_tha
         ("x = 1\r\ny = 2\r\n", "x = 1", False),
     ],
 )
-def test_a_page_says_where_the_code_that_it_shows_is_not_the_file_to_the_letter(
+def test_a_page_notes_when_its_code_is_not_the_exact_file(
     tmp_path: Path, task: Task, source: str, first: str, *, is_exact: bool
 ) -> None:
     site, _ = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.0)], submissions=lambda _: source)
@@ -1228,7 +1218,7 @@ def test_a_page_says_where_the_code_that_it_shows_is_not_the_file_to_the_letter(
     assert ("Invisible characters are escaped" not in page) is is_exact
 
 
-def test_coloured_code_holds_every_character_of_the_file_and_no_tag_of_its_own() -> None:
+def test_coloured_code_keeps_every_character_and_escapes_tags_in_the_file() -> None:
     source = '#!POPCORN x\ns = """a\n  <b>&"""\ndef f(x):\n\treturn f"{x!r}" + "</i>"\n\n@d\nclass A: pass'
     html = str(render_code(source, "submission.py", anchors=True))
     page = Tags(html)
@@ -1238,19 +1228,19 @@ def test_coloured_code_holds_every_character_of_the_file_and_no_tag_of_its_own()
 
 
 @pytest.mark.parametrize("name", ["submission.py", "submission.cu"])
-def test_a_tag_in_code_outside_of_its_strings_is_text(name: str) -> None:
+def test_a_tag_in_code_outside_strings_is_escaped(name: str) -> None:
     html = str(render_code("x = a <script> b & c\n", name))
     assert "<script" not in html and "&lt;" in html and "&amp;" in html
     assert Tags(html).text == "x = a <script> b & c\n"
 
 
-def test_times_of_a_column_share_a_unit_in_which_the_best_has_four_digits() -> None:
+def test_times_in_a_column_share_a_unit_giving_the_best_four_digits() -> None:
     assert [Unit.fitting(9.8765)(us) for us in (9.8765, 98.765, 9876.5)] == ["9.877", "98.765", "9,876.500"]
     assert (Unit.fitting(1234.5).name, Unit.fitting(1234.5)(1234.5)) == ("ms", "1.234")
     assert (Unit.fitting(0.04).name, Unit.fitting(0.04)(0.04)) == ("ns", "40.00")
 
 
-def test_no_time_reads_as_none_however_far_it_is_below_the_others_of_its_column() -> None:
+def test_a_time_far_below_its_column_never_reads_as_zero() -> None:
     found = [Unit.fitting(best)(us) for best, us in ((412.3, 0.01), (412.3, 1e-8), (9.876, 0.0123), (1e-8, 1e-8))]
     assert found == ["0.01", "1e-08", "0.012", "1e-05"]
 
@@ -1267,13 +1257,13 @@ def test_no_time_reads_as_none_however_far_it_is_below_the_others_of_its_column(
         ([10.05, 100, 100.9], Ranking.GEOM, ["", "", ""]),
     ],
 )
-def test_a_case_is_marked_by_what_it_costs_its_row_next_to_the_other_cases(
+def test_a_case_is_marked_by_its_cost_relative_to_other_cases(
     ours_us: list[float], ranking_by: Ranking, kinds: list[str]
 ) -> None:
     assert heat(ours_us, [10, 100, 100], ranking_by) == kinds
 
 
-def test_a_ledgers_files_are_told_apart_by_board_before_any_is_read(tmp_path: Path, task: Task) -> None:
+def test_the_ledger_groups_its_files_by_board_without_reading_them(tmp_path: Path, task: Task) -> None:
     ledger = ledger_of(tmp_path, [judged(task.board(gpu), "ada", 1.5) for gpu in ("H100", "CPU")])
     found = [(place, len(paths)) for place, paths in ledger.files_by_board([])]
     assert found == [(("vectoradd", "CPU"), 1), (("vectoradd", "H100"), 1)]
@@ -1283,7 +1273,7 @@ forks_beside_threads = pytest.mark.filterwarnings("ignore:.*multi-threaded, use 
 """The test runner may have threads; they are not ours, and hold no lock that matters."""
 
 
-def test_small_sites_and_processes_with_threads_are_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_does_not_fork_for_small_sites_or_beside_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     assert (processes_for(10), processes_for(10_000)) == (1, min(os.cpu_count() or 1, 8))
     monkeypatch.setattr(threading, "active_count", lambda: 2)
@@ -1291,7 +1281,7 @@ def test_small_sites_and_processes_with_threads_are_not_forked(monkeypatch: pyte
 
 
 @forks_beside_threads
-def test_a_site_of_many_processes_is_the_site_of_one(tmp_path: Path, task: Task) -> None:
+def test_a_build_with_many_processes_makes_the_same_site_as_one(tmp_path: Path, task: Task) -> None:
     boards = [task.board("CPU"), task.board("H100")]
     judgements = [one for board in boards for one in season(board)] + [judged(boards[0], "ada", 1.5, task="gone")]
     built(tmp_path / "one", task, judgements)
@@ -1316,7 +1306,7 @@ def test_a_process_that_is_killed_ends_the_build_with_one_message(tmp_path: Path
         list(spread(killed, [1, 2], processes=2))
 
 
-def test_processes_end_with_the_build_however_that_ends(tmp_path: Path) -> None:
+def test_worker_processes_end_when_the_build_is_killed(tmp_path: Path) -> None:
     program = (
         "import os, sys, time; from pathlib import Path; from scripts.pages.publishing.pool import spread\n"
         "def work(name): (Path(sys.argv[1]) / str(os.getpid())).touch(); time.sleep(60)\n"
@@ -1341,7 +1331,7 @@ def is_running(pid: int) -> bool:
 
 
 @forks_beside_threads
-def test_the_largest_is_begun_first_and_results_stand_as_the_items_did(tmp_path: Path) -> None:
+def test_the_largest_item_starts_first_and_results_keep_their_order(tmp_path: Path) -> None:
     def noted(item: int) -> int:
         with (tmp_path / "begun").open("a") as file:
             file.write(f"{item}\n")
@@ -1357,18 +1347,18 @@ def test_the_largest_is_begun_first_and_results_stand_as_the_items_did(tmp_path:
     "value",
     ["2 < 3 & 'a' > \"b\"", "412.3 µs ±0.4 %", "−3.1 %", "a\u202eb", "\x1b[31m", "\xad", 0.5, None, Verdict.ACCEPTED],
 )
-def test_what_a_template_shows_is_cleaned_and_escaped(value: object) -> None:
+def test_a_template_cleans_and_escapes_every_value(value: object) -> None:
     shown = environment().from_string("{{ value }}").render(value=value)
     assert shown == html.escape(plain(str(value))).replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
 
 
-def test_a_template_leaves_html_of_ours_alone_and_shows_no_blank_for_what_is_missing() -> None:
+def test_a_template_keeps_our_html_and_fails_on_a_missing_value() -> None:
     assert environment().from_string("{{ value }}").render(value=Markup("<b>µ</b>")) == "<b>µ</b>"
     with pytest.raises(UndefinedError):
         environment().from_string("{{ value }}").render()
 
 
-def test_an_earlier_edition_stays_reachable_with_the_cases_that_it_had(tmp_path: Path, task: Task) -> None:
+def test_an_earlier_edition_keeps_a_page_with_its_standings(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     then = [
         judged(board, login, speed, day=day, edition="e" * 64)
@@ -1384,9 +1374,7 @@ def test_an_earlier_edition_stays_reachable_with_the_cases_that_it_had(tmp_path:
     assert facts["edition"] == "e" * 64
 
 
-def test_an_earlier_edition_shows_ties_duels_that_were_never_held_and_leads_to_its_authors(
-    tmp_path: Path, task: Task
-) -> None:
+def test_an_earlier_edition_shows_ties_and_duels_never_held_and_links_authors(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     speeds = {"ada": 2.0, "bob": 3.0, "cy": 1.001, "dan": 1.0}
     then = [judged(board, login, speed, day=day, edition="e" * 64) for day, (login, speed) in enumerate(speeds.items())]
@@ -1409,7 +1397,7 @@ def test_an_earlier_edition_shows_ties_duels_that_were_never_held_and_leads_to_i
     assert (former["rank"], former["of"], former["edition"], former["page"]) == (2, 4, "e" * 64, path)
 
 
-def test_an_authors_rows_say_whom_they_are_tied_with_and_which_duel_they_lost(
+def test_an_authors_page_shows_ties_and_lost_duels(
     seasons_site: tuple[Path, SiteReport],
 ) -> None:
     site, _ = seasons_site
@@ -1417,14 +1405,14 @@ def test_an_authors_rows_say_whom_they_are_tied_with_and_which_duel_they_lost(
     assert "looks faster, but lost its duel with edsger" in page_text(site, "authors/barbara")
 
 
-def test_an_earlier_edition_in_which_nobody_was_ranked_is_only_counted(tmp_path: Path, task: Task) -> None:
+def test_an_earlier_edition_without_ranked_rows_is_only_counted(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     site, _ = built(tmp_path, task, [judged(board, "ada", 1.5, edition="e" * 64, sandbox="none")])
     assert "1 earlier edition is in the ledger" in page_text(site, "vectoradd/CPU")
     assert not (site / "vectoradd/CPU/_editions").exists()
 
 
-def test_machines_get_csv_a_badge_feeds_and_a_sitemap_where_the_address_is_known(tmp_path: Path, task: Task) -> None:
+def test_a_site_with_an_address_has_csv_badges_feeds_and_a_sitemap(tmp_path: Path, task: Task) -> None:
     judgements = season(task.board("CPU"))
     site, report = built(tmp_path, task, judgements, address="https://kernels.github.io/cup")
     table = list(csv.DictReader((site / "vectoradd/CPU/board.csv").read_text().splitlines()))
@@ -1445,7 +1433,7 @@ def test_machines_get_csv_a_badge_feeds_and_a_sitemap_where_the_address_is_known
     assert all((site / one.removeprefix("https://kernels.github.io/cup/")).is_file() for one in locations)
 
 
-def test_a_board_has_a_picture_of_who_leads_that_links_to_it_show(tmp_path: Path, task: Task) -> None:
+def test_a_board_has_a_preview_picture_of_its_leader(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     address = "https://kernels.github.io/cup/"
     site, _ = built(tmp_path, task, season(board), address=address, title=SCRIPT)
@@ -1460,7 +1448,7 @@ def test_a_board_has_a_picture_of_who_leads_that_links_to_it_show(tmp_path: Path
     assert pictures["CPU"] != pictures["H100"]  # Nobody has entered there.
 
 
-def test_a_feed_holds_the_latest_records_the_newest_first() -> None:
+def test_a_feed_holds_the_latest_records_newest_first() -> None:
     board = SimpleNamespace(task=SimpleNamespace(title="Sort"), gpu="CPU")
     marks = [
         SimpleNamespace(
@@ -1474,7 +1462,7 @@ def test_a_feed_holds_the_latest_records_the_newest_first() -> None:
     assert re.findall(r"<name>(\w+)</name>", feed) == [f"ada{day}" for day in range(59, 9, -1)]
 
 
-def test_without_an_address_there_is_no_feed_and_no_link_to_one(seasons_site: tuple[Path, SiteReport]) -> None:
+def test_a_site_without_an_address_has_no_feed_picture_or_sitemap(seasons_site: tuple[Path, SiteReport]) -> None:
     site, _ = seasons_site
     assert not list(site.rglob("*.atom")) and not list(site.rglob("og.png")) and not (site / "sitemap.xml").exists()
 
@@ -1502,7 +1490,7 @@ def reign(board: Board, second: float) -> list[Judgement]:
         ("", ""),
     ],
 )
-def test_a_statement_is_told_by_its_first_sentence(statement: str, said: str) -> None:
+def test_a_statement_is_summarised_by_its_first_sentence(statement: str, said: str) -> None:
     assert first_sentence(statement) == said
 
 
@@ -1515,7 +1503,7 @@ def test_a_statement_is_told_by_its_first_sentence(statement: str, said: str) ->
         (4.0, r"cy looks faster1\.4\d× duel due", "bob contested , cy looks faster , ada "),
     ],
 )
-def test_who_leads_is_said_with_how_far_and_since_when(
+def test_the_board_shows_the_leaders_gap_and_start_date(
     tmp_path: Path, task: Task, second: float, said: str, on_the_landing_page: str
 ) -> None:
     board = task.board("CPU")
@@ -1527,7 +1515,7 @@ def test_who_leads_is_said_with_how_far_and_since_when(
     assert on_the_landing_page.replace(" ,", ",") in since.replace(" ,", ","), since
 
 
-def test_the_first_place_is_held_against_the_second_and_says_how_it_was_won(tmp_path: Path, task: Task) -> None:
+def test_the_page_of_first_place_shows_second_place_and_the_winning_duel(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     *_, won, now = reign(board, 2.0)
     site, _ = built(tmp_path, task, reign(board, 2.0))
@@ -1559,7 +1547,7 @@ def test_the_first_place_is_held_against_the_second_and_says_how_it_was_won(tmp_
     assert "after winning a duel against ada." in text and "The duel that won first place" in text
 
 
-def test_before_the_first_entry_the_landing_page_says_it_once_and_how_to_begin(tmp_path: Path, task: Task) -> None:
+def test_the_landing_page_without_entries_says_so_once_and_how_to_begin(tmp_path: Path, task: Task) -> None:
     later = replace(
         task, name="later", title="Later", description="# Later\nSum *all* of `x`. And more.", deadline=None
     )

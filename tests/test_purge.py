@@ -59,7 +59,7 @@ def folders(tree: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in (*root.glob("tasks/*"), *root.glob("submissions/*"))}
 
 
-def test_the_owner_purges_a_task_in_one_commit_and_what_is_not_of_it_stays(scene, tree, capsys):
+def test_the_owner_purges_one_task_in_one_commit_and_keeps_the_rest(scene, tree, capsys):
     before, log = names(scene), commits(scene)
     assert {name.partition("/")[0] for name in before} >= {
         "requests",
@@ -79,7 +79,7 @@ def test_the_owner_purges_a_task_in_one_commit_and_what_is_not_of_it_stays(scene
     assert folders(tree) == {"tasks/softmax", "submissions/softmax"}
 
 
-def test_who_is_not_the_owner_deletes_nothing_and_the_owner_nothing_of_another_task(scene, tree, monkeypatch, capsys):
+def test_a_non_owner_purges_nothing_and_the_owner_only_the_named_task(scene, tree, monkeypatch, capsys):
     before, here = names(scene), folders(tree)
     owner = scene.world.personal_token().value
     maintainer = scene.world.add_user("carol", permission="write")
@@ -92,7 +92,7 @@ def test_who_is_not_the_owner_deletes_nothing_and_the_owner_nothing_of_another_t
     assert names(scene) == before, "another task's facts"
 
 
-def test_a_token_that_github_does_not_take_is_a_wrong_call(scene, tree, monkeypatch, capsys):
+def test_a_purge_with_a_rejected_token_fails_and_deletes_nothing(scene, tree, monkeypatch, capsys):
     before, here = names(scene), folders(tree)
     monkeypatch.setenv("GH_TOKEN", "ghp_wrong")
     assert run([*PURGE, "--tasks", str(tree)]) == 2
@@ -100,7 +100,7 @@ def test_a_token_that_github_does_not_take_is_a_wrong_call(scene, tree, monkeypa
     assert (names(scene), folders(tree)) == (before, here)
 
 
-def test_what_is_written_while_a_task_is_purged_is_not_lost(scene, tree, monkeypatch):
+def test_a_purge_loses_nothing_written_at_the_same_time(scene, tree, monkeypatch):
     zoe = KnownAccount(user_id=999, login="zoe", first_seen=datetime(2026, 11, 2, tzinfo=UTC))
     build = LedgerBranch._build
     late = [zoe]
@@ -119,7 +119,7 @@ def test_what_is_written_while_a_task_is_purged_is_not_lost(scene, tree, monkeyp
     assert commits(scene)[:2] == ["Purge vectoradd", "Come in between"]
 
 
-def test_in_a_folder_the_same_is_deleted_without_a_token(scene, tree, tmp_path, monkeypatch, capsys):
+def test_a_purge_of_a_ledger_folder_needs_no_token(scene, tree, tmp_path, monkeypatch, capsys):
     with LedgerBranch(scene.server.git_url) as branch:
         shutil.copytree(branch.ledger.path, tmp_path / "ledger", ignore=shutil.ignore_patterns(".git"))
     monkeypatch.delenv("GH_TOKEN")

@@ -23,7 +23,7 @@ def test_a_run_begins_when_other_work_has_ended():
     assert next(heard) == 1.0, "it waits no longer than needed"
 
 
-def test_a_judging_has_only_so_much_patience_and_is_void_then(monkeypatch):
+def test_a_judging_is_void_after_waiting_too_long_in_all(monkeypatch):
     monkeypatch.setattr(quiet, "PATIENCE_IN_ALL_S", 2.0)
     waiting = quiet_of(*[0.5] * 4, 0.0, 0.0, *[0.5] * 100)
     for _ in range(2):
@@ -32,7 +32,7 @@ def test_a_judging_has_only_so_much_patience_and_is_void_then(monkeypatch):
         waiting.wait()
 
 
-def test_a_judging_that_never_hears_silence_is_void(monkeypatch):
+def test_a_judging_is_void_if_other_work_never_ends(monkeypatch):
     monkeypatch.setattr(quiet, "PATIENCE_S", 0.2)
     with pytest.raises(JudgeError, match="other work takes 90% of a core"):
         quiet_of(*[0.9] * 100).wait()
@@ -42,7 +42,7 @@ def test_an_undisturbed_run_counts():
     assert not quiet_of().must_repeat(0.1, "anchor", "size=4")
 
 
-def test_a_file_may_repeat_a_few_runs_of_each_benchmark_and_then_they_count():
+def test_a_submission_repeats_only_a_few_disturbed_runs_of_each_benchmark():
     files = quiet_of()
     first, second = (
         [files.must_repeat(0.5, "submission", case) for _ in range(MAX_REPEATS + 3)] for case in ("size=4", "size=8")
@@ -51,7 +51,7 @@ def test_a_file_may_repeat_a_few_runs_of_each_benchmark_and_then_they_count():
     assert files.repeats == 2 * MAX_REPEATS
 
 
-def test_a_run_in_which_a_call_stalls_is_played_again_like_a_disturbed_one():
+def test_a_run_with_a_stalled_call_is_repeated_like_a_disturbed_one():
     files = quiet_of()
     assert [files.must_repeat(0.0, "submission", "size=4", stalls=True) for _ in range(3)] == [True, True, False]
     assert not files.must_repeat(0.0, "submission", "size=8", stalls=False)
@@ -68,7 +68,7 @@ def test_a_disturbed_run_of_the_anchor_never_counts():
         anchors.must_repeat(0.2, "anchor", "size=4")
 
 
-def test_a_run_that_does_not_count_takes_nothing_of_its_phase():
+def test_a_run_that_does_not_count_uses_no_time_of_its_phase():
     phase = Phase("the benchmarks", Deadline.of(100, 1))
     phase.charge("submission", 60)
     left_s = phase.deadline.phase_ends - time.monotonic()

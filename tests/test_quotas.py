@@ -91,12 +91,14 @@ REFUSED: dict[str, tuple[Sequence[RequestStatus], Mode, int, Limit, str | None]]
 
 
 @pytest.mark.parametrize(("history", "mode", "wanted"), ALLOWED.values(), ids=ALLOWED)
-def test_who_keeps_within_the_limits_may_ask(history: Sequence[RequestStatus], mode: Mode, wanted: int) -> None:
+def test_an_author_within_the_limits_may_request_a_judging(
+    history: Sequence[RequestStatus], mode: Mode, wanted: int
+) -> None:
     assert find_refusal(history, mode, QUOTAS, NOW, wanted=wanted) is None
 
 
 @pytest.mark.parametrize(("history", "mode", "wanted", "limit", "next_at"), REFUSED.values(), ids=REFUSED)
-def test_who_reached_a_limit_is_told_when_to_come_again(
+def test_an_author_at_a_limit_is_refused_and_learns_when_to_retry(
     history: Sequence[RequestStatus], mode: Mode, wanted: int, limit: Limit, next_at: str | None
 ) -> None:
     refusal = find_refusal(history, mode, QUOTAS, NOW, wanted=wanted)
@@ -110,7 +112,7 @@ TIMED = {name: case for name, case in REFUSED.items() if case[4] and not any(sta
 
 
 @pytest.mark.parametrize(("history", "mode", "wanted", "limit", "next_at"), TIMED.values(), ids=TIMED)
-def test_the_time_that_is_named_is_true(
+def test_a_refusal_ends_exactly_at_the_time_it_names(
     history: Sequence[RequestStatus], mode: Mode, wanted: int, limit: Limit, next_at: str
 ) -> None:
     then = datetime.strptime(next_at, "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
@@ -118,7 +120,7 @@ def test_the_time_that_is_named_is_true(
     assert not find_refusal(history, mode, QUOTAS, then, wanted=wanted)
 
 
-def test_messages_say_what_was_reached_and_the_way_out() -> None:
+def test_a_refusal_names_the_limit_reached_and_the_way_out() -> None:
     def said(history: Sequence[RequestStatus], wanted: int = 1) -> str:
         return str(find_refusal(history, Mode.TEST, QUOTAS, NOW, wanted=wanted))
 
@@ -137,7 +139,7 @@ def test_messages_say_what_was_reached_and_the_way_out() -> None:
     )
 
 
-def test_what_is_used_can_be_shown() -> None:
+def test_the_quota_reports_how_much_of_each_limit_is_used() -> None:
     used = uses([ranked(1), asked(2, "open"), asked(3, seconds=90), asked(30)], QUOTAS, NOW)
     assert {use.limit: (use.used, use.allowed) for use in used} == {
         Limit.JUDGINGS: (3, 4),

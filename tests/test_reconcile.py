@@ -309,7 +309,7 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
 
 
 @pytest.mark.parametrize(("known", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
-def test_the_plan(known: RepositoryState, steps: list[str]) -> None:
+def test_the_plan_has_the_right_steps_for_each_state(known: RepositoryState, steps: list[str]) -> None:
     assert names(plan(known)) == steps
 
 
@@ -324,12 +324,12 @@ def test_the_plan(known: RepositoryState, steps: list[str]) -> None:
         ({"author": ALICE.model_copy(update={"id": 8})}, "its author is not the request's"),
     ],
 )
-def test_only_what_was_judged_is_merged(changes: dict[str, Any], why: str) -> None:
+def test_the_bot_merges_only_the_judged_commit(changes: dict[str, Any], why: str) -> None:
     assert why_not_merged(asked(JUDGED).request, pull(**changes), "main") == why
 
 
 @pytest.mark.parametrize("path", ["README.md", "submissions/sort/alice/submission.py"])
-def test_a_commit_that_changes_something_else_than_the_judged_file_is_not_merged(path: str) -> None:
+def test_the_bot_does_not_merge_a_commit_that_changes_other_files(path: str) -> None:
     fork = SimpleNamespace(changes=lambda _: (ChangedFile(path=path, status="modified"),))
     settings = Settings(gpus={"CPU": Gpu(runs_on="cpu")})
     context = BotContext(
@@ -349,17 +349,17 @@ def test_a_commit_that_changes_something_else_than_the_judged_file_is_not_merged
         (None, timedelta(days=14)),
     ],
 )
-def test_after_an_outage_it_looks_back_as_far_as_that_lasted(last: timedelta | None, back: timedelta) -> None:
+def test_the_reconciler_looks_back_as_far_as_an_outage_lasted(last: timedelta | None, back: timedelta) -> None:
     assert look_back(NOW, last and NOW - last) == NOW - back
 
 
-def test_a_lost_push_is_of_its_time_and_a_lost_opening_is_of_now() -> None:
+def test_a_lost_push_keeps_its_time_and_a_lost_reopening_counts_as_now() -> None:
     (pushed,), (opened_again,) = plan(facts()), plan(facts(asked(**WAS_CLOSED), shown=telling(asked(), "ended")))
     assert isinstance(pushed, AskForJudging) and isinstance(opened_again, AskForJudging)
     assert (pushed.happened_at, opened_again.happened_at) == (OLD, NOW)
 
 
-def test_what_nothing_comes_of_is_read_less_and_less_often() -> None:
+def test_the_reconciler_retries_a_fruitless_pull_request_less_and_less_often() -> None:
     begin, quarter = NOW - timedelta(days=20), timedelta(minutes=15)
     runs = [begin + quarter * count for count in range(1, 20 * 96)]
     offered = []
@@ -371,7 +371,7 @@ def test_what_nothing_comes_of_is_read_less_and_less_often() -> None:
     assert timedelta(days=13) < offered[-1] - begin <= timedelta(days=14)
 
 
-def test_after_an_outage_all_get_their_turn_a_few_at_a_time() -> None:
+def test_the_reconciler_catches_up_after_an_outage_a_few_at_a_time() -> None:
     unheard = {number: pull(number=number, updated_at=THREE_DAYS) for number in range(1, 101)}
     last_at = FOUR_DAYS
     for now in (NOW + timedelta(minutes=15) * run for run in range(12)):
@@ -413,7 +413,7 @@ def test_a_rematch_is_a_new_attempt_that_the_bot_asks_for() -> None:
     assert (request.head_sha, request.blob_sha, request.user_id) == (HEAD, "c" * 40, 7)
 
 
-def test_a_lost_event_is_made_up_for(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reconciler_makes_up_for_a_lost_event(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = opened(scene)
     assert "requests 1 of 1 boards" in settle(scene, capsys)
     assert "queued" in scene.comment(pull.number)
@@ -422,7 +422,7 @@ def test_a_lost_event_is_made_up_for(scene: Scene, capsys: pytest.CaptureFixture
     assert "Nothing to do" in settle(scene, capsys)
 
 
-def test_a_draft_that_becomes_ready_is_ranked_though_the_event_is_lost(
+def test_a_draft_that_becomes_ready_is_ranked_despite_a_lost_event(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=True)
@@ -436,7 +436,7 @@ def test_a_draft_that_becomes_ready_is_ranked_though_the_event_is_lost(
     assert "Nothing to do" in settle(scene, capsys)
 
 
-def test_where_no_event_is_ever_heard_a_draft_is_tried_and_then_ranked(
+def test_a_draft_is_benchmarked_and_then_ranked_without_any_event(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE}, draft=True)
@@ -448,7 +448,7 @@ def test_where_no_event_is_ever_heard_a_draft_is_tried_and_then_ranked(
     assert pull.merged_at
 
 
-def test_what_is_opened_again_is_judged_though_the_event_is_lost(
+def test_a_reopened_pull_request_is_judged_despite_a_lost_event(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pull = two_boards(scene)
@@ -467,7 +467,7 @@ def test_what_is_opened_again_is_judged_though_the_event_is_lost(
     assert pull.merged_at
 
 
-def test_what_somebody_cancelled_is_not_asked_for_again(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cancelled_judging_is_not_requested_again(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = two_boards(scene)
     scene.intake()
     scene.world.add_comment(pull.number, scene.alice, "/cancel gpu=H100")
@@ -482,7 +482,7 @@ def test_what_somebody_cancelled_is_not_asked_for_again(scene: Scene, capsys: py
     assert "CPU" in run.title
 
 
-def test_what_an_author_is_banned_for_is_merged_by_nobody(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bot_merges_nothing_of_a_banned_author(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = two_boards(scene)
     scene.intake()
     first, second = scene.waiting()
@@ -499,7 +499,7 @@ def test_what_an_author_is_banned_for_is_merged_by_nobody(scene: Scene, capsys: 
     assert pull.merged_at
 
 
-def test_a_ban_that_comes_while_the_reconciler_is_at_work_is_heeded(scene: Scene) -> None:
+def test_the_reconciler_respects_a_ban_that_comes_during_its_work(scene: Scene) -> None:
     from scripts.bot.ci import Workflow
     from scripts.bot.reconcile.gather import gather
     from scripts.bot.reconcile.reconcile import act
@@ -530,7 +530,7 @@ def decide(scene: Scene, action: Action) -> None:
         branch.commit(str(action))
 
 
-def test_a_push_in_time_is_ranked_though_its_event_is_lost_and_somebody_comments_after_the_deadline(
+def test_a_push_in_time_is_ranked_despite_lost_events_and_later_comments(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deadline = scene.world.clock() - timedelta(hours=1)
@@ -556,7 +556,7 @@ def close_the_task(scene: Scene, deadline: datetime) -> None:
     task.write_text(f"deadline: {deadline.isoformat()}\n{task.read_text()}")
 
 
-def test_a_comment_that_stands_behind_a_thousand_others_is_not_taken_for_missing(
+def test_a_comment_behind_a_thousand_others_does_not_count_as_missing(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = scene.world.clock
@@ -569,7 +569,7 @@ def test_a_comment_that_stands_behind_a_thousand_others_is_not_taken_for_missing
     assert "Nothing to do" in settle(scene, capsys)
 
 
-def test_a_judging_that_never_started_is_started(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reconciler_starts_a_judging_that_never_started(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = opened(scene)
     scene.server.fail("POST */dispatches", Failure(status=500))
     scene.intake()
@@ -579,7 +579,7 @@ def test_a_judging_that_never_started_is_started(scene: Scene, capsys: pytest.Ca
     assert pull.merged_at
 
 
-def test_who_else_pushes_to_the_ledger_is_named_and_decisions_are_not(
+def test_the_reconciler_reports_foreign_ledger_pushes_except_decisions(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def push(**how: Any) -> None:
@@ -599,7 +599,7 @@ def test_who_else_pushes_to_the_ledger_is_named_and_decisions_are_not(
     assert "github-actions" not in settle(scene, capsys)
 
 
-def test_a_result_that_nobody_delivered_is_delivered(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reconciler_delivers_an_undelivered_result(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = opened(scene)
     scene.intake()
     scene.evaluate(scene.waiting()[0], scene.honest(), report=False)
@@ -618,7 +618,7 @@ def test_a_result_that_nobody_delivered_is_delivered(scene: Scene, capsys: pytes
         ("POST */dispatches", 1),
     ],
 )
-def test_after_a_failure_while_reporting_the_world_converges(
+def test_the_reconciler_finishes_a_report_that_failed_partway(
     scene: Scene, capsys: pytest.CaptureFixture[str], pattern: str, times: int
 ) -> None:
     pull = opened(scene)
@@ -638,9 +638,7 @@ def test_after_a_failure_while_reporting_the_world_converges(
     assert "Nothing to do" in settle(scene, capsys)
 
 
-def test_a_report_that_github_does_not_take_as_a_comment_stands_in_the_check_and_holds_up_nothing(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_rejected_as_a_comment_goes_to_the_check_run(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     (run,) = scene.waiting()
     scene.server.fail("PATCH */issues/comments/*", Failure(status=422))
@@ -660,7 +658,7 @@ def test_a_report_that_github_does_not_take_as_a_comment_stands_in_the_check_and
         ("PATCH */check-runs/*", 2, "accepted (AC); its report is lost; `/rerun` judges it again"),
     ],
 )
-def test_of_a_benchmark_whose_judgement_is_not_there_any_more_it_is_told_what_is_known(
+def test_the_reconciler_reports_what_remains_of_a_benchmark_with_a_lost_judgement(
     scene: Scene, capsys: pytest.CaptureFixture[str], pattern: str, times: int, words: str
 ) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=True)
@@ -714,7 +712,9 @@ def test_an_older_event_that_comes_late_does_no_lasting_harm(scene: Scene, capsy
     assert "rank 1 of 1" in scene.comment(pull.number)
 
 
-def test_a_lost_closing_ends_what_waits(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_closing_event_still_cancels_the_waiting_judging(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
     pull = opened(scene)
     scene.server.fail("POST */dispatches", Failure(status=500))
     scene.intake()
@@ -724,7 +724,7 @@ def test_a_lost_closing_ends_what_waits(scene: Scene, capsys: pytest.CaptureFixt
     assert "Nothing to do" in settle(scene, capsys)
 
 
-def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repeated_step_of_the_plan_changes_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     from scripts.bot.ci import Workflow
     from scripts.bot.reconcile.gather import gather
     from scripts.bot.reconcile.reconcile import act
@@ -744,7 +744,7 @@ def test_twice_at_once_nothing_is_done_twice(scene: Scene, capsys: pytest.Captur
     assert len(scene.runs("publish.yml")) == 1 and "rank 1 of 1" in scene.comment(pull.number)
 
 
-def test_two_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
+def test_two_reconcilers_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
     from scripts.bot.ci import Workflow
     from scripts.bot.reconcile.gather import gather
     from scripts.bot.reconcile.reconcile import act
@@ -791,7 +791,7 @@ def test_an_entry_that_improves_nothing_is_closed_after_two_quiet_weeks(
     assert [one.body for one in scene.world.comments_on(slower.number)][-1].startswith("<!-- pullrank closed -->")
 
 
-def test_a_pull_request_that_cannot_be_read_holds_up_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_pull_request_holds_up_no_other(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     gone = opened(scene)
     scene.intake()
     scene.world.close(gone)
@@ -806,7 +806,7 @@ def test_a_pull_request_that_cannot_be_read_holds_up_nothing(scene: Scene, capsy
     assert "cancelled, the pull request was closed" in settle(scene, capsys)
 
 
-def test_the_one_that_waits_longest_is_not_started_anew_behind_a_hundred_others(
+def test_a_waiting_run_behind_a_hundred_others_is_not_started_again(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened(scene)
@@ -818,7 +818,7 @@ def test_the_one_that_waits_longest_is_not_started_anew_behind_a_hundred_others(
     assert [run for run in scene.waiting() if run.title == longest.title] == [longest]
 
 
-def test_what_was_withdrawn_is_stopped_where_intake_has_died_before_it_came_to_that(
+def test_the_reconciler_stops_a_withdrawn_run_if_intake_failed_to(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pull = scene.submit(scene.alice, SOURCE)
@@ -840,7 +840,7 @@ def hide_behind_a_hundred_others(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("draft", [False, True], ids=["ranked", "a benchmark"])
-def test_a_report_is_told_though_its_run_stands_behind_a_hundred_others(
+def test_the_reconciler_reports_a_run_behind_a_hundred_others(
     scene: Scene, capsys: pytest.CaptureFixture[str], draft: bool
 ) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=draft)
@@ -856,7 +856,7 @@ def test_a_report_is_told_though_its_run_stands_behind_a_hundred_others(
     assert scene.checks() == ["PullRank / CPU: success"] and bool(pull.merged_at) is not draft
 
 
-def test_what_ran_before_a_hundred_others_is_delivered_and_not_judged_twice(
+def test_a_result_behind_a_hundred_other_runs_is_delivered_without_rejudging(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pull = scene.submit(scene.alice, SOURCE)
@@ -867,9 +867,7 @@ def test_what_ran_before_a_hundred_others_is_delivered_and_not_judged_twice(
     assert pull.merged_at and not scene.waiting()
 
 
-def test_what_was_judged_between_looking_and_acting_stays_judged(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_request_judged_after_the_plan_stays_judged(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     from scripts.bot.ci import Workflow
     from scripts.bot.reconcile.reconcile import act
 
@@ -887,7 +885,7 @@ def test_what_was_judged_between_looking_and_acting_stays_judged(
     assert scene.comment(pull.number) == before and scene.checks() == ["PullRank / CPU: success"]
 
 
-def test_where_no_event_ever_comes_the_way_out_is_told(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reconciler_reports_when_no_event_reaches_intake(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     opened(scene)
     assert "Pull request events do not reach intake.yml" in settle(scene, capsys)
     assert "Nothing to do" in settle(scene, capsys)
@@ -897,7 +895,9 @@ def test_where_no_event_ever_comes_the_way_out_is_told(scene: Scene, capsys: pyt
     assert "requests 1 of 1 boards" in said and "Pull request events" not in said
 
 
-def test_of_two_first_comments_the_younger_goes(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reconciler_deletes_the_younger_of_two_first_comments(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
     pull = opened(scene)
     scene.intake()
     mallory = scene.world.add_user("mallory")
@@ -909,7 +909,7 @@ def test_of_two_first_comments_the_younger_goes(scene: Scene, capsys: pytest.Cap
     assert "queued since" in first and others == [f"{MARKER}\nAnother.", f"An answer that quotes {MARKER}."]
 
 
-def test_where_nothing_can_be_started_it_is_said_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reconciler_reports_a_disabled_workflow_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     bob = scene.world.add_user("bob")
     scene.world.disabled_workflows.add("evaluate.yml")
     pulls = [opened(scene), scene.world.open_pull(bob, {path_of("bob"): FASTER})]
@@ -926,7 +926,7 @@ def test_where_nothing_can_be_started_it_is_said_once(scene: Scene, capsys: pyte
     assert all(pull.merged_at for pull in pulls)
 
 
-def test_a_decision_that_cannot_be_read_is_named(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reconciler_names_an_unreadable_decision(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     with LedgerBranch(str(scene.world.git.path)) as branch:
         (branch.ledger.path / "moderation").mkdir()
         (branch.ledger.path / "moderation/2026-11-02-x.json").write_text("{")
@@ -935,7 +935,7 @@ def test_a_decision_that_cannot_be_read_is_named(scene: Scene, capsys: pytest.Ca
     assert "left out: moderation/2026-11-02-x.json: this decision has no effect: not JSON" in capsys.readouterr().out
 
 
-def test_with_nothing_to_do_it_takes_seven_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_idle_reconciler_makes_at_most_seven_requests(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     scene.reconcile()
     assert len(scene.server.rest_requests()) <= 7
     assert "Nothing to do" in capsys.readouterr().out

@@ -53,7 +53,7 @@ HARMS: list[tuple[str, Harm, str]] = [
 
 
 @pytest.mark.parametrize(("harm", "words"), [row[1:] for row in HARMS], ids=[row[0] for row in HARMS])
-def test_the_author_is_told_why_and_the_request_ends(scene: Scene, harm: Harm, words: str) -> None:
+def test_a_refused_request_ends_and_its_author_reads_why(scene: Scene, harm: Harm, words: str) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     harm(scene)
     scene.evaluate(scene.waiting()[0], scene.honest())
@@ -65,7 +65,9 @@ def test_the_author_is_told_why_and_the_request_ends(scene: Scene, harm: Harm, w
     assert scene.checks() == ["PullRank / CPU: neutral"] and not scene.judgements()
 
 
-def test_what_mends_it_is_judged_and_the_refusal_goes(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_push_after_an_unban_is_judged_and_the_refusal_disappears(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     decide(scene, Action.BAN)
     scene.evaluate(scene.waiting()[0], scene.honest())
@@ -97,7 +99,9 @@ def test_one_board_is_refused_and_the_other_judged(scene: Scene) -> None:
     )
 
 
-def test_what_has_ended_meanwhile_is_told_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_request_that_ended_meanwhile_gets_no_report(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     (run,) = scene.waiting()
     decide(scene, Action.BAN)
@@ -111,7 +115,7 @@ def test_what_has_ended_meanwhile_is_told_nothing(scene: Scene, capsys: pytest.C
     assert scene.comment(pull.number) == before and scene.checks() == []
 
 
-def test_a_rematch_that_is_refused_is_told_nobody_who_did_not_ask(scene: Scene) -> None:
+def test_a_refused_rematch_does_not_change_the_comment(scene: Scene) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     scene.evaluate(scene.waiting()[0], scene.honest())
     before = scene.comment(pull.number)

@@ -70,7 +70,7 @@ def seen(tmp_path_factory):
 
 
 @pytest.mark.walls
-def test_the_walls_go_up_once_and_the_anchor_is_timed_beside_another_example(seen):
+def test_the_sandbox_starts_once_and_times_the_anchor_beside_another_example(seen):
     assert {name: one.got for name, one in seen.done.items()} == {
         "quick.py": Verdict.ACCEPTED,
         "identity.py": Verdict.WRONG_ANSWER,
@@ -86,18 +86,18 @@ def test_the_walls_go_up_once_and_the_anchor_is_timed_beside_another_example(see
 
 
 @pytest.mark.walls
-def test_benchmarks_are_played_where_the_tests_do_not_settle_it(seen):
+def test_a_rehearsal_runs_benchmarks_only_if_tests_do_not_decide(seen):
     modes = {name: seen.done[name].judgement.mode for name in ("late.py", "identity.py")}
     assert modes == {"late.py": Mode.BENCHMARK, "identity.py": Mode.TEST}
 
 
 @pytest.mark.walls
-def test_a_case_is_tried_with_the_reference_once_for_all_examples(seen):
+def test_the_reference_tries_each_case_once_for_all_examples(seen):
     assert len(seen.tried) == len(set(seen.tried)) == len(seen.board.tests) + len(seen.board.benchmarks)
 
 
 @pytest.mark.walls
-def test_an_anchor_beside_which_nothing_else_was_accepted_is_timed_itself(tmp_path):
+def test_the_anchor_is_timed_itself_if_no_other_example_is_accepted(tmp_path):
     done = named(list(rehearse(board_with(tmp_path, accepted__wrong="def custom_kernel(data):\n    return data\n"))))
     assert done["wrong.py"].got is Verdict.WRONG_ANSWER
     assert done["plain.py"].judgement.benchmarks[0].timing
@@ -122,7 +122,7 @@ benchmarks: [{size: 1}]
 
 
 @pytest.mark.walls
-def test_a_tasks_own_program_times_the_anchor_as_it_times_any_other(tmp_path):
+def test_a_tasks_own_program_times_the_anchor_like_any_other_example(tmp_path):
     folder = tmp_path / "own"
     for name in ("task.yml", "eval.py", "examples/accepted/plain.py", "examples/accepted/other.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def sitting():
 
 
 @pytest.mark.walls
-def test_no_file_finds_what_another_has_left_in_its_cache(sitting):
+def test_a_submission_cannot_see_another_submissions_cache(sitting):
     leave = "open('/cache/left', 'w').close()\n" + GOOD
     seek = "import os\nassert not os.path.exists('/cache/left')\n" + GOOD
     assert sitting.judge(submission(leave), Mode.TEST).verdict is Verdict.ACCEPTED
@@ -150,7 +150,7 @@ def test_no_file_finds_what_another_has_left_in_its_cache(sitting):
 
 
 @pytest.mark.walls
-def test_after_an_error_of_ours_the_next_one_finds_new_walls(sitting, monkeypatch):
+def test_a_judging_error_gives_the_next_submission_a_new_sandbox(sitting, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Sandbox, "require_health", lambda _: (_ for _ in ()).throw(JudgeError("something is left")))
         with pytest.raises(JudgeError, match="something is left"):
@@ -158,7 +158,7 @@ def test_after_an_error_of_ours_the_next_one_finds_new_walls(sitting, monkeypatc
     assert sitting.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
 
 
-def test_an_example_that_needs_what_is_not_here_is_skipped(tmp_path):
+def test_an_example_with_missing_packages_is_skipped(tmp_path):
     needy = "#!PULLRANK needs no_such_package torch\n" + GOOD
     done = named(list(rehearse(board_with(tmp_path, accepted__wants=needy), sandbox="none")))
     assert (done["wants.py"].got, done["wants.py"].message) == (
@@ -168,7 +168,7 @@ def test_an_example_that_needs_what_is_not_here_is_skipped(tmp_path):
     assert done["plain.py"].judgement.benchmarks[0].timing
 
 
-def test_packages_and_programs_are_found_where_players_find_them(tmp_path, monkeypatch):
+def test_a_rehearsal_finds_packages_and_programs_where_players_do(tmp_path, monkeypatch):
     (tmp_path / "only_here.py").write_text("")
     (tmp_path / "program").write_text("#!/bin/sh\n")
     (tmp_path / "program").chmod(0o755)
@@ -192,6 +192,6 @@ def custom_kernel(data):
 
 
 @pytest.mark.walls
-def test_players_find_a_file_that_never_ages_and_an_interpreter_for_triton(sitting):
+def test_a_player_sees_a_fixed_file_date_and_the_triton_interpreter(sitting):
     judgement = sitting.judge(submission(SAME_AGE), Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message

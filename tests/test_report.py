@@ -127,7 +127,7 @@ def columns(text: str) -> dict[str, list[str]]:
 ADA = accepted("ada", 0.5)
 
 
-def test_an_accepted_entry_is_told_its_rank_gap_and_times() -> None:
+def test_the_comment_on_an_accepted_entry_shows_rank_gap_and_times() -> None:
     text = told(ADA, accepted("bob", 0.6, minute=1))
     assert text.startswith("### 🟢 `vectoradd` on `CPU`: accepted (AC), rank 2 of 2\n")
     assert "**Rank 2 of 2** with 60.00 µs ±0.3 %; 20.0 % behind ada." in text
@@ -138,7 +138,7 @@ def test_an_accepted_entry_is_told_its_rank_gap_and_times() -> None:
     assert "Judged in 21 s, of which 1 s for the build, on `CPU`, `AMD EPYC`, 2 cores." in text
 
 
-def test_a_first_entry_is_told_that_it_is_first() -> None:
+def test_the_comment_on_a_first_entry_shows_first_place() -> None:
     assert "**Rank 1 of 1** with 50.00 µs ±0.3 %; first place." in told(ADA)
 
 
@@ -180,7 +180,7 @@ def test_a_first_entry_is_told_that_it_is_first() -> None:
         ),
     ],
 )
-def test_a_place_and_a_duel_are_told_in_plain_words(entries: list[Judgement], words: str) -> None:
+def test_the_comment_explains_a_place_and_a_duel_in_plain_words(entries: list[Judgement], words: str) -> None:
     assert words in told(*entries)
 
 
@@ -210,7 +210,7 @@ WAITS = (
         ),
     ],
 )
-def test_a_provisional_time_is_told_what_happens_next(entries: list[Judgement], words: str) -> None:
+def test_the_comment_on_a_provisional_time_says_what_happens_next(entries: list[Judgement], words: str) -> None:
     text = told(*entries)
     assert words in text
     assert "looks faster" not in text and "first place." not in text.replace(words, "").replace("take first place.", "")
@@ -223,7 +223,7 @@ def decided(action: Action, reason: str) -> Moderation:
 FASTER = accepted("ada", 0.4, file="faster", duel=duel(accepted("bob", 0.45), 0.8), minute=2)
 
 
-def test_what_is_held_is_told_why_and_not_that_it_was_too_slow() -> None:
+def test_the_comment_on_a_held_judgement_gives_the_reason_not_slowness() -> None:
     held = decided(Action.HOLD, "it would be first")
     text = render(FASTER, BOARD, standings(BOARD, [ADA]), [ADA], held)
     assert text.startswith("### 🟢 `vectoradd` on `CPU`: accepted (AC), held for review\n")
@@ -235,14 +235,14 @@ def test_what_is_held_is_told_why_and_not_that_it_was_too_slow() -> None:
     assert "Won, but this does not rank." in text
 
 
-def test_what_is_held_of_a_newcomer_is_told_why() -> None:
+def test_the_comment_on_a_newcomers_held_judgement_gives_the_reason() -> None:
     text = render(ADA, BOARD, standings(BOARD, []), [], decided(Action.HOLD, "`it` is <b>fast</b>"))
     assert (
         "does not rank until then**: `` `it` is <b>fast</b> ``." in text and "This judgement does not rank" not in text
     )
 
 
-def test_what_is_disqualified_is_told_so() -> None:
+def test_the_comment_on_a_disqualified_judgement_says_so() -> None:
     text = render(ADA, BOARD, standings(BOARD, []), [], decided(Action.DISQUALIFY, "Returns an old output."))
     assert "accepted (AC), disqualified\n" in text
     assert "**Disqualified by a maintainer**: `Returns an old output`." in text
@@ -251,12 +251,12 @@ def test_what_is_disqualified_is_told_so() -> None:
 # What its times are held against.
 
 
-def test_a_first_attempt_on_an_empty_board_is_held_against_nothing_but_the_anchor() -> None:
+def test_a_first_attempt_on_an_empty_board_compares_only_with_the_anchor() -> None:
     assert list(columns(told(ADA))) == ["Benchmark", "Time", "Speedup vs anchor"]
     assert "noise" not in told(ADA)
 
 
-def test_times_stand_beside_the_authors_last_and_best_and_the_first_place() -> None:
+def test_times_are_compared_with_the_authors_last_and_best_and_first_place() -> None:
     best, last = accepted("bob", 0.6, file="best", minute=1), accepted("bob", 0.8, file="last", minute=2)
     found = columns(told(ADA, best, last, accepted("bob", 0.76, minute=3)))
     assert list(found) == ["Benchmark", "Time", "Your last", "Your best", "First place", "Speedup vs anchor"]
@@ -265,27 +265,27 @@ def test_times_stand_beside_the_authors_last_and_best_and_the_first_place() -> N
     assert found["First place"] == ["+52.0 %"] * 3
 
 
-def test_a_new_best_stands_beside_the_best_before_it() -> None:
+def test_a_new_best_is_compared_with_the_previous_best() -> None:
     best, last = accepted("bob", 0.6, file="best", minute=1), accepted("bob", 0.8, file="last", minute=2)
     found = columns(told(ADA, best, last, accepted("bob", 0.54, minute=3)))
     assert found["Your last"] == ["**−32.5 %**"] * 3
     assert found["Your best"] == ["**−10.0 %**"] * 3
 
 
-def test_where_the_last_was_the_best_it_is_said_once() -> None:
+def test_the_table_merges_last_and_best_if_they_are_the_same() -> None:
     found = columns(told(ADA, accepted("bob", 0.6, file="best", minute=1), accepted("bob", 0.3, minute=2)))
     assert list(found)[2:] == ["Your last and best", "First place", "Speedup vs anchor"]
     assert found["Your last and best"] == ["**−50.0 %**"] * 3
 
 
-def test_the_same_file_once_more_is_within_the_noise_of_the_last_and_has_no_other_best() -> None:
+def test_a_repeated_file_is_within_the_noise_of_its_last_time() -> None:
     again = ADA.model_copy(update={"finished_at": ADA.finished_at + timedelta(minutes=1)})
     found = columns(told(ADA, again))
     assert list(found)[2:] == ["Your last", "Speedup vs anchor"]
     assert found["Your last"] == ["≈ +0.0 %"] * 3
 
 
-def test_a_time_on_a_slower_machine_is_compared_by_what_the_anchor_took_there() -> None:
+def test_a_time_on_a_slower_machine_is_compared_through_the_anchor() -> None:
     slow = accepted("bob", 0.6, file="best", minute=1).model_copy(
         update={"cases": (built(), *right_tests_but(), *benchmarks(0.6, 0.6, anchor_us=900.0))}
     )
@@ -293,7 +293,7 @@ def test_a_time_on_a_slower_machine_is_compared_by_what_the_anchor_took_there() 
     assert found["Your last and best"] == ["**−10.0 %**"] * 3
 
 
-def test_a_wrong_answer_between_two_judgements_is_not_the_last_that_has_times() -> None:
+def test_the_last_time_skips_a_wrong_answer_in_between() -> None:
     wrong = judged("bob", built(), *right_tests_but((128, Verdict.WRONG_ANSWER, "no")), file="wrong", minute=2)
     found = columns(told(ADA, accepted("bob", 0.6, file="best", minute=1), wrong, accepted("bob", 0.54, minute=3)))
     assert found["Your last and best"] == ["**−10.0 %**"] * 3
@@ -309,13 +309,13 @@ def test_a_wrong_answer_between_two_judgements_is_not_the_last_that_has_times() 
     ],
     ids=["of another edition", "judged later", "without walls", "not ranked"],
 )
-def test_what_does_not_count_is_nothing_to_compare_with(earlier: Judgement) -> None:
+def test_the_table_ignores_judgements_that_do_not_count(earlier: Judgement) -> None:
     now = accepted("bob", 0.7, minute=1)
     text = render(now, BOARD, standings(BOARD, [ADA, now]), [earlier, now])
     assert "Your" not in text.split("**Next:**")[0] and "First place" in text
 
 
-def test_an_unofficial_time_stands_beside_the_ranked_ones() -> None:
+def test_an_unofficial_time_is_compared_with_the_ranked_ones() -> None:
     ranked = accepted("bob", 0.6, file="best", minute=1)
     tried = accepted("bob", 0.54, mode=Mode.BENCHMARK, minute=2)
     text = render(tried, BOARD, standings(BOARD, [ADA, ranked]), [ranked]).replace(NBSP, " ")
@@ -323,7 +323,7 @@ def test_an_unofficial_time_stands_beside_the_ranked_ones() -> None:
     assert columns(text)["First place"] == ["+8.0 %"] * 3
 
 
-def test_a_wrong_answer_is_told_which_test_and_what_to_do() -> None:
+def test_the_comment_on_a_wrong_answer_names_the_test_and_next_step() -> None:
     message = "output[3, 17] is 1.0312, expected 1.0000 (allowed 0.0011); 48 of 65536 differ"
     text = told(ADA, judged("bob", built(), *right_tests_but((128, Verdict.WRONG_ANSWER, message)), minute=1))
     assert text.startswith("### 🔴 `vectoradd` on `CPU`: wrong answer (WA)\n")
@@ -335,21 +335,21 @@ def test_a_wrong_answer_is_told_which_test_and_what_to_do() -> None:
     assert "Rank" not in text and "rank 1" not in text
 
 
-def test_a_trace_stands_whole_above_the_table_and_not_in_its_rows() -> None:
+def test_a_trace_appears_whole_above_the_table_and_not_in_its_rows() -> None:
     message = 'line 10: RuntimeError: no\n\n  File "/entry/submission.py", line 10, in custom_kernel\n    raise'
     text = told(judged("bob", built(), *right_tests_but((128, Verdict.RUN_TIME_ERROR, message))))
     assert f"```text\n{message}\n```" in text
     assert "| `size: 128` | RTE `line 10: RuntimeError: no` |" in text
 
 
-def test_where_no_test_is_right_nothing_is_folded_away() -> None:
+def test_the_comment_folds_nothing_if_no_test_is_accepted() -> None:
     text = told(
         judged("bob", built(), *right_tests_but(*((size, Verdict.WRONG_ANSWER, "") for size in (127, 128, 512))))
     )
     assert "0 of 3 tests accepted." in text and "<details>" not in text
 
 
-def test_a_failed_build_is_told_so_without_empty_tables() -> None:
+def test_the_comment_on_a_failed_build_has_no_empty_tables() -> None:
     text = told(judged("bob", built(Verdict.COMPILE_ERROR, "line 3: invalid syntax")))
     assert "compile error (CE)" in text and "line 3: invalid syntax" in text
     assert "|" not in text
@@ -364,21 +364,19 @@ def test_a_failed_build_is_told_so_without_empty_tables() -> None:
         ("task.h:3: not the participant's", []),
     ],
 )
-def test_a_remark_stands_beside_the_line_of_the_file_that_a_message_names(
-    message: str, places: list[tuple[str, int]]
-) -> None:
+def test_a_remark_marks_the_line_that_a_message_names(message: str, places: list[tuple[str, int]]) -> None:
     request = cast(Request, SimpleNamespace(task="vectoradd", login="bob"))
     found = remarks(judged("bob", built(Verdict.COMPILE_ERROR, message)), request)
     assert [(one.path, one.line) for one in found] == places
 
 
-def test_a_remark_calls_nobody_and_holds_no_fence() -> None:
+def test_a_remark_mentions_no_user_and_contains_no_code_fence() -> None:
     request = cast(Request, SimpleNamespace(task="vectoradd", login="bob"))
     (found,) = remarks(judged("bob", built(Verdict.COMPILE_ERROR, "line 3: ```@everyone```")), request)
     assert found.message == "line 3: '''@\u200beveryone'''"
 
 
-def test_a_benchmark_that_failed_stands_in_the_table_and_the_others_find_their_case() -> None:
+def test_a_failed_benchmark_stays_in_the_table_and_others_keep_their_case() -> None:
     failed = CaseResult(
         kind=CaseKind.BENCHMARK,
         params={"size": 1024},
@@ -393,20 +391,20 @@ def test_a_benchmark_that_failed_stands_in_the_table_and_the_others_find_their_c
 
 
 @pytest.mark.parametrize("mode", [Mode.TEST, Mode.BENCHMARK])
-def test_a_trial_is_told_that_it_is_one_and_what_comes_next(mode: Mode) -> None:
+def test_the_comment_on_a_trial_says_so_and_names_the_next_step(mode: Mode) -> None:
     text = render(accepted("bob", 0.4, mode=mode), BOARD, standings(BOARD, [ADA]))
     assert f"accepted (AC), {mode} only\n" in text
     assert "ready for review is ranked" in text
     assert "Rank" not in text
 
 
-def test_our_own_fault_is_told_as_ours() -> None:
+def test_a_judging_error_is_reported_as_our_own_fault() -> None:
     text = told(judged("bob", built(Verdict.JUDGING_ERROR, "the anchor did not build")))
     assert Verdict.JUDGING_ERROR.help in text
     assert "pullrank test" not in text
 
 
-def test_without_standings_there_is_no_rank_but_everything_else() -> None:
+def test_a_comment_without_standings_lacks_rank_and_comparisons() -> None:
     text = render(accepted("bob", 0.4), BOARD).replace(NBSP, " ")
     assert "rank" not in text.splitlines()[0]
     assert "| `size: 1024` | 40.00 µs ±0.4 % | 2.50× |" in text
@@ -421,19 +419,19 @@ def test_a_judgement_of_an_earlier_edition_is_compared_with_nothing() -> None:
 @pytest.mark.parametrize(
     ("claim", "words"), [(Claim.INSIDE_TIMED, "only loosely bounded"), (Claim.SELF_TIMED, "no bound")]
 )
-def test_a_weaker_claim_is_said_and_no_bound_with_it(claim: Claim, words: str) -> None:
+def test_the_comment_states_a_weaker_claim_and_no_bound(claim: Claim, words: str) -> None:
     text = told(accepted("ada", 0.5, claim=claim))
     assert words in text and "understates" not in text
 
 
-def test_times_that_are_not_steady_say_so() -> None:
+def test_the_comment_marks_times_that_are_not_steady() -> None:
     cases = benchmarks(0.5, 0.5, steady=False, note="Not steady: the interval is still ±3 %.")
     assert (
         told(judged("ada", built(), *right_tests_but(), *cases)).count("`Not steady: the interval is still ±3 %.`") == 1
     )
 
 
-def test_of_many_tests_the_wrong_ones_come_first_and_some_are_left_out() -> None:
+def test_a_long_list_of_tests_starts_with_wrong_ones_and_omits_some() -> None:
     right = CaseResult(kind=CaseKind.TEST, params={"size": 1}, verdict=AC, seconds=1.0)
     wrong = right.model_copy(update={"verdict": Verdict.WRONG_ANSWER, "message": "all of it", "params": {"size": 9}})
     text = told(judged("ada", built(), *[right] * 100, wrong))
@@ -470,7 +468,7 @@ def hostile() -> Judgement:
     )  # fmt: skip
 
 
-def test_hostile_words_stay_inside_of_code() -> None:
+def test_hostile_words_stay_inside_code() -> None:
     tokens = MarkdownIt("commonmark").enable("table").parse(render(hostile(), BOARD))
     flat = [child for token in tokens for child in (token.children or [token])]
     assert not [token for token in flat if token.type in ("image", "link_open")]
@@ -507,6 +505,6 @@ def test_only_a_harmless_address_becomes_a_link(url: str, expected: str) -> None
     assert expected in render(accepted("ada", 0.5, run_url=url), BOARD)
 
 
-def test_a_judgement_that_was_read_is_told_the_same_as_one_that_was_made() -> None:
+def test_a_judgement_read_from_json_gives_the_same_comment() -> None:
     table = standings(BOARD, [ADA])
     assert render(ADA, BOARD, table) == render(Judgement.from_json(ADA.to_json()), BOARD, table)

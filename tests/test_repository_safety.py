@@ -98,7 +98,7 @@ def tool(name: str) -> Path:
     return Path(sys.executable).parent / name
 
 
-def test_the_canary_sings_where_our_settings_are_not_heard(hostile: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_canary_appears_without_our_settings(hostile: tuple[Path, Path], tmp_path: Path) -> None:
     root, _ = hostile
     canary = tmp_path / "canary"
     copy = tmp_path / "x"
@@ -108,7 +108,7 @@ def test_the_canary_sings_where_our_settings_are_not_heard(hostile: tuple[Path, 
     assert canary.read_text() == f"{copy}/test_x.py\n"
 
 
-def test_pytest_collects_nothing_of_a_submission(hostile: tuple[Path, Path]) -> None:
+def test_pytest_collects_nothing_from_a_submission(hostile: tuple[Path, Path]) -> None:
     root, canary = hostile
     for path in root.glob("tests/test_*.py"):  # importing all of them takes half a minute, and shows nothing more
         if path.name != Path(__file__).name:
@@ -121,7 +121,7 @@ def test_pytest_collects_nothing_of_a_submission(hostile: tuple[Path, Path]) -> 
     assert not canary.exists()
 
 
-def test_ruff_looks_at_nothing_of_a_submission(hostile: tuple[Path, Path]) -> None:
+def test_ruff_checks_nothing_from_a_submission(hostile: tuple[Path, Path]) -> None:
     root, canary = hostile
     looked_at = run(root, tool("ruff"), "check", "--show-files", ".")
     assert looked_at.returncode == 0 and "scripts/cli.py" in looked_at.stdout, looked_at.stderr
@@ -129,7 +129,7 @@ def test_ruff_looks_at_nothing_of_a_submission(hostile: tuple[Path, Path]) -> No
     assert not canary.exists()
 
 
-def test_mypy_reads_nothing_of_a_submission(hostile: tuple[Path, Path]) -> None:
+def test_mypy_reads_nothing_from_a_submission(hostile: tuple[Path, Path]) -> None:
     root, canary = hostile
     asked = "from mypy.main import process_options; print(*(one.path for one in process_options([])[0]), sep='\\n')"
     done = run(root, sys.executable, "-I", "-c", asked)
@@ -140,14 +140,14 @@ def test_mypy_reads_nothing_of_a_submission(hostile: tuple[Path, Path]) -> None:
     assert not canary.exists()
 
 
-def test_zizmor_looks_at_our_workflows_alone(hostile: tuple[Path, Path]) -> None:
+def test_zizmor_checks_only_our_workflows(hostile: tuple[Path, Path]) -> None:
     root, canary = hostile
     done = run(root, tool("zizmor"), "--offline", "--quiet", "--strict-collection", ".github")
     assert done.returncode == 0, done.stdout + done.stderr
     assert not canary.exists()
 
 
-def test_make_takes_no_word_from_a_submission(hostile: tuple[Path, Path]) -> None:
+def test_make_runs_nothing_from_a_submission(hostile: tuple[Path, Path]) -> None:
     root, canary = hostile
     for target in ("lint", "test", "clean"):
         done = run(root, "make", "--dry-run", target)
@@ -156,7 +156,7 @@ def test_make_takes_no_word_from_a_submission(hostile: tuple[Path, Path]) -> Non
     assert (root / "submissions/evil/x/-rf").exists() and not canary.exists()
 
 
-def test_the_package_holds_nothing_of_a_submission(hostile: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_package_contains_nothing_from_a_submission(hostile: tuple[Path, Path], tmp_path: Path) -> None:
     root, canary = hostile
     command = (sys.executable, "-I", "-c", "import setuptools; setuptools.setup()")
     done = run(
@@ -167,7 +167,7 @@ def test_the_package_holds_nothing_of_a_submission(hostile: tuple[Path, Path], t
     assert not canary.exists()
 
 
-def test_the_site_is_built_beside_it_and_shows_only_the_one_file(hostile: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_site_build_runs_nothing_from_a_submission(hostile: tuple[Path, Path], tmp_path: Path) -> None:
     root, canary = hostile
     (tmp_path / "ledger").mkdir()
     command = (sys.executable, "-m", "scripts.cli", "site", "build", "--ledger", str(tmp_path / "ledger"))
@@ -177,7 +177,7 @@ def test_the_site_is_built_beside_it_and_shows_only_the_one_file(hostile: tuple[
     assert not canary.exists()
 
 
-def test_no_workflow_names_or_globs_what_participants_bring() -> None:
+def test_no_workflow_script_names_or_globs_submissions() -> None:
     lines = [
         line for path in (*WORKFLOWS, *ACTIONS) for step in steps(path) for line in step.get("run", "").splitlines()
     ]
@@ -207,20 +207,20 @@ each_file = pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS], ids=lambda p
 
 
 @each_file
-def test_every_action_is_pinned_by_its_whole_hash_and_says_which_version(path: Path) -> None:
+def test_every_action_is_pinned_by_full_hash_and_names_its_version(path: Path) -> None:
     used = re.findall(r"^ *(?:- )?uses: (.*)$", path.read_text(), re.MULTILINE)
     assert len(used) == sum("uses" in step for step in steps(path))
     foreign = [one for one in used if not one.startswith("$/.github/actions/")]
     assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+", one) for one in foreign), foreign
 
 
-def test_one_action_has_one_hash_everywhere() -> None:
+def test_every_action_has_the_same_hash_everywhere() -> None:
     used = {step["uses"] for path in (*WORKFLOWS, *ACTIONS) for step in steps(path) if "@" in step.get("uses", "")}
     assert not [name for name, times in Counter(one.partition("@")[0] for one in used).items() if times > 1]
 
 
 @each_workflow
-def test_rights_are_given_job_by_job_and_none_before(path: Path) -> None:
+def test_workflows_grant_permissions_only_job_by_job(path: Path) -> None:
     assert load(path)["permissions"] == {}
     assert all(isinstance(job["permissions"], dict) for job in jobs(path).values())
     granted = {f"{scope}: {level}" for job in jobs(path).values() for scope, level in job["permissions"].items()}
@@ -228,7 +228,7 @@ def test_rights_are_given_job_by_job_and_none_before(path: Path) -> None:
 
 
 @each_workflow
-def test_every_job_has_an_end_and_no_cache(path: Path) -> None:
+def test_every_job_has_a_timeout_and_no_cache(path: Path) -> None:
     for name, job in jobs(path).items():
         limit = job["timeout-minutes"]
         assert limit == "${{ fromJSON(needs.resolve.outputs.minutes) }}" or 1 <= limit <= 60, name
@@ -236,12 +236,12 @@ def test_every_job_has_an_end_and_no_cache(path: Path) -> None:
 
 
 @each_file
-def test_no_script_is_written_by_an_expression(path: Path) -> None:
+def test_no_workflow_script_contains_an_expression(path: Path) -> None:
     assert not [step["run"] for step in steps(path) if "${{" in step.get("run", "")]
 
 
 @each_workflow
-def test_nothing_starts_with_what_a_fork_holds(path: Path) -> None:
+def test_no_workflow_starts_from_or_checks_out_a_forks_code(path: Path) -> None:
     triggers = load(path)["on"]
     assert "pull_request" not in triggers and "workflow_run" not in triggers
     assert ("pull_request_target" in triggers) == (path.name == "intake.yml")
@@ -253,7 +253,7 @@ def test_nothing_starts_with_what_a_fork_holds(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "name"), [("evaluate.yml", "judge"), ("check.yml", "check")])
-def test_the_jobs_that_run_strangers_code_have_nothing_to_lose(file: str, name: str) -> None:
+def test_jobs_that_run_strangers_code_have_no_permissions_or_secrets(file: str, name: str) -> None:
     job = jobs(GITHUB / "workflows" / file)[name]
     assert job["permissions"] == {} and not {"environment", "secrets", "env", "services", "container"} & job.keys()
     assert {step.get("uses", "").partition("@")[0] for step in job["steps"]} == {
@@ -263,7 +263,7 @@ def test_the_jobs_that_run_strangers_code_have_nothing_to_lose(file: str, name: 
     assert "token" not in told.lower() and "secrets" not in told
 
 
-def test_no_workflow_reads_a_secret_that_a_fork_could_have_set_free() -> None:
+def test_only_four_workflows_read_secrets() -> None:
     readers = [path for path in WORKFLOWS if re.search(r"secrets\.|secrets:\s*inherit|toJSON\(", path.read_text())]
     assert [path.name for path in readers] == ["evaluate.yml", "intake.yml", "publish.yml", "reconcile.yml"]
 
@@ -277,7 +277,7 @@ def test_no_workflow_reads_a_secret_that_a_fork_could_have_set_free() -> None:
         ("reconcile.yml", "reconcile", {"workflows": "write"}),
     ],
 )
-def test_an_apps_key_reaches_one_action_of_githubs_which_makes_a_token_with_the_jobs_permissions(
+def test_an_apps_key_reaches_only_the_token_action_with_the_jobs_permissions(
     file: str, name: str, more: dict[str, str]
 ) -> None:
     job = jobs(GITHUB / "workflows" / file)[name]
@@ -290,7 +290,7 @@ def test_an_apps_key_reaches_one_action_of_githubs_which_makes_a_token_with_the_
     assert {key for key in step["with"] if "permission-" not in key} == {"client-id", "private-key"}
 
 
-def test_no_other_job_has_the_environment_of_the_bot() -> None:
+def test_only_four_jobs_use_the_bot_environment() -> None:
     named = [
         (path.name, name)
         for path in WORKFLOWS
@@ -305,7 +305,7 @@ def test_no_other_job_has_the_environment_of_the_bot() -> None:
     ]
 
 
-def test_webhooks_are_secrets_of_an_environment_and_reach_one_step_of_one_job() -> None:
+def test_webhook_secrets_reach_only_one_step_of_the_announce_job() -> None:
     """`announce` runs nothing of a stranger's, and only `main` may use its environment."""
     found = jobs(GITHUB / "workflows" / "publish.yml")
     job = found["announce"]
@@ -319,7 +319,7 @@ IGNORED = {"intake.yml": 1}
 """The number of zizmor's findings that each file ignores; each has a reason there."""
 
 
-def test_every_finding_that_is_passed_over_is_counted_and_says_why() -> None:
+def test_every_ignored_zizmor_finding_is_counted_and_has_a_reason() -> None:
     found = Counter[str]()
     for path in sorted(GITHUB.rglob("*.y*ml")):
         for line in path.read_text().splitlines():
@@ -342,7 +342,7 @@ SCHEMAS = {
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_what_github_reads_is_of_its_form(schema: str) -> None:
+def test_github_configuration_files_match_their_schemas(schema: str) -> None:
     assert SCHEMAS[schema]
     done = run(ROOT, sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *SCHEMAS[schema])
     assert done.returncode == 0, done.stdout
@@ -354,21 +354,21 @@ def owners() -> dict[str, list[str]]:
     return {line[0]: line[1:] for line in lines if line}
 
 
-def test_every_task_has_its_line_for_an_owner() -> None:
+def test_every_task_has_a_codeowners_line() -> None:
     named = set(re.findall(r"^(?:# )?/tasks/([a-z0-9_-]+)/ +@", (GITHUB / "CODEOWNERS").read_text(), re.MULTILINE))
     tasks = {path.parent.name for path in (ROOT / "tasks").glob("*/task.yml")}
     assert named == tasks, f"in .github/CODEOWNERS, add {sorted(tasks - named)}, take away {sorted(named - tasks)}"
 
 
-def test_a_template_names_no_stranger_as_its_owner() -> None:
+def test_the_template_names_no_code_owner() -> None:
     assert not [owner for found in owners().values() for owner in found]
 
 
-def test_nobody_owns_submissions_and_no_later_line_says_otherwise() -> None:
+def test_the_last_codeowners_line_leaves_submissions_without_an_owner() -> None:
     assert list(owners())[-1] == "/submissions/" and owners()["/submissions/"] == []
 
 
-def test_updates_wait_for_a_week_and_come_together() -> None:
+def test_dependency_updates_wait_a_week_and_come_in_one_group() -> None:
     updates = load(GITHUB / "dependabot.yml")["updates"]
     assert {one["package-ecosystem"] for one in updates} == {"github-actions", "npm", "pip"}
     for one in updates:

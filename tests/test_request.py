@@ -44,7 +44,7 @@ def ending(**rest: Any) -> Ending:
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.stem)
-def test_every_version_ever_written_is_read_and_written_the_same(path: Path) -> None:
+def test_every_format_version_reads_and_writes_back_the_same(path: Path) -> None:
     kind = KINDS[path.stem.partition("-")[0]]
     assert kind.from_json(path.read_bytes()).to_json() == path.read_text()
 
@@ -69,13 +69,13 @@ def test_a_request_goes_through_json_unchanged() -> None:
         ("RTX-4090", Mode.PROFILE, 12, "12-0a1b2c3d4e5f-RTX-4090-profile-12"),
     ],
 )
-def test_an_id_follows_from_what_was_asked(gpu: str, mode: Mode, attempt: int, expected: str) -> None:
+def test_an_id_follows_from_the_request(gpu: str, mode: Mode, attempt: int, expected: str) -> None:
     made = make_id(12, SHA, gpu, mode, attempt)
     assert made == expected
     assert request(id=made, gpu=gpu, mode=mode).attempt == attempt
 
 
-def test_the_longest_id_is_still_a_name() -> None:
+def test_the_longest_id_is_still_valid() -> None:
     made = make_id(2**31, SHA, "G" * 24, Mode.BENCHMARK, 9999)
     assert request(id=made, pull_request=2**31, gpu="G" * 24, mode=Mode.BENCHMARK).id == made
 
@@ -89,12 +89,12 @@ def test_the_longest_id_is_still_a_name() -> None:
         "12-0a1b2c3d4e5f-H100-ranked-1\n", "12-0a1b2c3d4e5f-H100-ranked-٣", "r1", "../r1", "",
     ],
 )  # fmt: skip
-def test_an_id_that_does_not_follow_is_refused(made: str) -> None:
+def test_an_id_that_does_not_match_its_request_is_refused(made: str) -> None:
     with pytest.raises(ValidationError):
         request(id=made)
 
 
-def test_a_request_lies_in_the_folder_of_its_day_in_utc() -> None:
+def test_a_request_is_stored_in_the_folder_of_its_utc_day() -> None:
     east = timezone(timedelta(hours=9))
     asked = request(asked_at=datetime(2026, 11, 3, 1, 0, tzinfo=east))
     assert asked.day == date(2026, 11, 2)
@@ -123,7 +123,7 @@ def test_a_request_lies_in_the_folder_of_its_day_in_utc() -> None:
         (EndState.SUPERSEDED, Verdict.WRONG_ANSWER, False),
     ],
 )
-def test_only_what_was_judged_has_a_verdict(state: EndState, verdict: Verdict | None, is_right: bool) -> None:
+def test_the_verdict_of_an_ending_fits_its_state(state: EndState, verdict: Verdict | None, is_right: bool) -> None:
     if is_right:
         assert ending(state=state, verdict=verdict).verdict is verdict
     else:
@@ -169,13 +169,13 @@ HARMS: dict[str, tuple[Callable[[str], str | bytes], str]] = {
 
 
 @pytest.mark.parametrize(("harm", "reason"), HARMS.values(), ids=HARMS)
-def test_what_is_no_request_is_refused_with_the_reason(harm: Callable[[str], str | bytes], reason: str) -> None:
+def test_an_invalid_request_is_refused_with_the_reason(harm: Callable[[str], str | bytes], reason: str) -> None:
     with pytest.raises(FactError, match=reason):
         Request.from_json(harm((SAMPLES / "request-v1.json").read_text()))
 
 
 @pytest.mark.parametrize("seconds", ["-1", "1e400", "NaN", "86401"])
-def test_seconds_are_those_of_a_judging(seconds: str) -> None:
+def test_an_ending_with_impossible_seconds_is_refused(seconds: str) -> None:
     text = (SAMPLES / "ending-v1.json").read_text().replace("41.5", seconds)
     with pytest.raises(FactError):
         Ending.from_json(text)
@@ -192,7 +192,7 @@ ACCOUNTS = [account(7, "ada", 3), account(8, "bob", 1), account(9, "Ada", 5)]
 
 
 @pytest.mark.parametrize(("login", "owner"), [("ada", 7), ("ADA", 7), ("bob", 8), ("cy", None)])
-def test_a_login_belongs_to_who_was_first_seen_under_it(login: str, owner: int | None) -> None:
+def test_a_login_belongs_to_the_account_first_seen_with_it(login: str, owner: int | None) -> None:
     found = find_owner(ACCOUNTS, login)
     assert (found and found.user_id) == owner
 
@@ -210,12 +210,12 @@ def decided(number: int, action: Action, **about: Any) -> Moderation:
         (Action.HOLD, {}), (Action.DISQUALIFY, {"user_id": 7}), (Action.RESTORE, {"user_id": 7, "judgement": "9" * 64}),
     ],
 )  # fmt: skip
-def test_a_decision_says_whom_or_what_it_is_about(action: Action, about: dict[str, Any]) -> None:
+def test_a_decision_must_name_its_account_or_judgement(action: Action, about: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="ban and unban need a user_id"):
         decided(1, action, **about)
 
 
-def test_a_later_decision_lifts_an_earlier_one_and_no_other() -> None:
+def test_a_later_decision_lifts_only_the_earlier_one_it_concerns() -> None:
     ada, bob, one, two = {"user_id": 7}, {"user_id": 8}, {"judgement": "1" * 64}, {"judgement": "2" * 64}
     decisions = [
         decided(1, Action.BAN, **ada), decided(2, Action.BAN, **bob), decided(3, Action.UNBAN, **ada),

@@ -66,7 +66,7 @@ def test_a_first_submission_costs_nine_requests_and_two_queries(scene: Scene, me
     assert pull.merged_at and scene.runs("publish.yml")
 
 
-def test_each_of_them_has_its_reason(scene: Scene, meter: Meter) -> None:
+def test_a_first_submission_makes_only_the_expected_requests(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest())
     api = [entry for entry in scene.server.log if entry.route or entry in scene.server.queries()]
     assert [(entry.route or str(entry)).replace("/repos/{owner}/{repo}", "") for entry in api] == [
@@ -89,20 +89,20 @@ def test_each_of_them_has_its_reason(scene: Scene, meter: Meter) -> None:
     ]
 
 
-def test_what_is_judged_and_refused_costs_seven(scene: Scene, meter: Meter) -> None:
+def test_a_wrong_answer_costs_seven_requests(scene: Scene, meter: Meter) -> None:
     assert meter.of_first(scene.honest(wrong="line 2: output[3] is 1, expected 2")) == (2, 1, 4)
 
 
-def test_a_draft_costs_seven(scene: Scene, meter: Meter) -> None:
+def test_a_draft_costs_seven_requests(scene: Scene, meter: Meter) -> None:
     assert meter.of_first(scene.honest(), draft=True) == (2, 1, 4)
 
 
-def test_an_entry_that_improves_nothing_costs_eight(scene: Scene, meter: Meter) -> None:
+def test_an_entry_that_improves_nothing_costs_eight_requests(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(ratio=0.5))
     assert meter.of_first(scene.honest(ratio=0.8), FASTER + b"# slower\n") == (2, 1, 5)
 
 
-def test_an_event_that_is_heard_of_late_costs_one_more_query(scene: Scene, meter: Meter) -> None:
+def test_a_late_event_costs_one_more_query(scene: Scene, meter: Meter) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     opened = scene.events[-1].payload["pull_request"]
     opened["updated_at"] = "2026-01-01T00:00:00Z"
@@ -122,7 +122,7 @@ def again(scene: Scene, meter: Meter) -> int:
     return heard + sum(meter.of_run(run, scene.honest()))
 
 
-def test_a_push_costs_as_much_and_one_more_query_for_the_comment(scene: Scene, meter: Meter) -> None:
+def test_a_push_costs_nine_requests_and_one_more_query(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(wrong="no"))
     (pull,) = scene.world.pulls.values()
     scene.world.push(pull, {path_of("alice"): FASTER})
@@ -132,7 +132,7 @@ def test_a_push_costs_as_much_and_one_more_query_for_the_comment(scene: Scene, m
     assert pull.merged_at
 
 
-def test_a_draft_that_becomes_ready_costs_as_much(scene: Scene, meter: Meter) -> None:
+def test_a_draft_that_becomes_ready_costs_nine_requests(scene: Scene, meter: Meter) -> None:
     meter.of_first(scene.honest(), draft=True)
     (pull,) = scene.world.pulls.values()
     scene.world.mark_ready(pull)
@@ -140,16 +140,14 @@ def test_a_draft_that_becomes_ready_costs_as_much(scene: Scene, meter: Meter) ->
     assert pull.merged_at
 
 
-def test_it_costs_two_more_to_stop_a_benchmark_that_still_waits(scene: Scene, meter: Meter) -> None:
+def test_stopping_a_waiting_benchmark_costs_two_more_requests(scene: Scene, meter: Meter) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=True)
     scene.world.mark_ready(pull)
     assert again(scene, meter) == CLAIM + 2
     assert pull.merged_at
 
 
-def test_a_push_while_the_file_before_it_waits_costs_as_much_for_its_run_is_replaced(
-    scene: Scene, meter: Meter
-) -> None:
+def test_a_push_that_replaces_a_waiting_run_costs_nine_requests(scene: Scene, meter: Meter) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     (older,) = scene.waiting()
     scene.world.push(pull, {path_of("alice"): FASTER})
@@ -162,20 +160,20 @@ def test_a_push_while_the_file_before_it_waits_costs_as_much_for_its_run_is_repl
 
 
 @pytest.mark.parametrize("command", ["/rerun", "/rank", "/benchmark gpu=CPU"])
-def test_a_command_costs_one_more(scene: Scene, meter: Meter, command: str) -> None:
+def test_a_command_costs_at_most_one_more_request(scene: Scene, meter: Meter, command: str) -> None:
     meter.of_first(scene.honest(wrong="no"))
     (pull,) = scene.world.pulls.values()
     scene.world.add_comment(pull.number, scene.alice, command)
     assert again(scene, meter) <= CLAIM + COMMAND
 
 
-def test_what_intake_refuses_costs_a_request_and_a_query(scene: Scene, meter: Meter) -> None:
+def test_a_refusal_by_intake_costs_one_request_and_one_query(scene: Scene, meter: Meter) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): b"x = 1\n"})
     assert meter.of(scene.intake) == len(scene.server.queries()) == 1
     assert not scene.waiting()
 
 
-def test_what_is_refused_when_its_turn_comes_costs_five(scene: Scene, meter: Meter) -> None:
+def test_a_refusal_by_resolve_costs_five_requests(scene: Scene, meter: Meter) -> None:
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     heard = meter.of(scene.intake)
     scene.root = scene.copy_of_main()
@@ -185,7 +183,7 @@ def test_what_is_refused_when_its_turn_comes_costs_five(scene: Scene, meter: Met
     assert costs == (2, 0, 3) and "no longer exists" in scene.comment(1)
 
 
-def test_what_is_no_submission_costs_at_most_one(scene: Scene, meter: Meter) -> None:
+def test_a_pull_request_without_a_submission_costs_at_most_one_request(scene: Scene, meter: Meter) -> None:
     scene.world.open_pull(scene.alice, {"README.md": b"Better.\n"})
     assert meter.of(scene.intake) <= 1
 

@@ -131,15 +131,15 @@ def blob(**changes: object) -> BlobInfo:
         ({"task": vectoradd(deadline=NOW)}, "closed at 2026-11-20 12:00 UTC"),
     ],
 )  # fmt: skip
-def test_what_must_not_be_judged_is_refused(changes, reason):
+def test_a_request_that_fails_a_check_is_refused(changes, reason):
     assert reason in (why_refused(facts(**changes)) or "")
 
 
-def test_who_asked_in_time_is_judged_after_the_deadline():
+def test_a_request_made_in_time_is_judged_after_the_deadline():
     assert why_refused(facts(task=vectoradd(deadline=NOW + timedelta(seconds=1)))) is None
 
 
-def test_a_failure_of_ours_makes_nobody_late():
+def test_a_retry_after_our_failure_is_not_late():
     soon = vectoradd(deadline=NOW + timedelta(seconds=1))
     failed, later = request(), NOW
     for _ in range(2):
@@ -152,7 +152,7 @@ def test_a_failure_of_ours_makes_nobody_late():
     assert "closed at" in str(why_refused(facts(request=asked_late, task=soon)))
 
 
-def test_after_the_deadline_a_file_can_still_be_tested():
+def test_a_file_can_still_be_tested_after_the_deadline():
     assert why_refused(facts(request=request(mode=Mode.TEST), task=vectoradd(deadline=NOW))) is None
 
 
@@ -188,11 +188,11 @@ def test_source_that_people_cannot_review_is_refused(source, reason):
     assert reason in (why_unreadable(source, request(digest=None)) or "")
 
 
-def test_another_file_than_the_one_asked_for_is_refused():
+def test_a_file_other_than_the_requested_one_is_refused():
     assert "SHA-256" in (why_unreadable(SOURCE + b"\n", request()) or "")
 
 
-def test_a_job_has_the_time_that_all_its_phases_may_take():
+def test_a_job_has_enough_time_for_all_its_phases():
     board = vectoradd().board("CPU")
     limits = board.limits
     times = [
@@ -207,7 +207,7 @@ def test_a_job_has_the_time_that_all_its_phases_may_take():
     assert minutes_for(endless, Mode.RANKED, dueled=False) < 360
 
 
-def test_what_is_passed_over_has_no_other_outputs():
+def test_a_skipped_request_outputs_only_that_it_is_unwanted():
     assert Resolution(request=request(), wanted=False, note="over").outputs == {"wanted": "false"}
     wanted = Resolution(request=request(), wanted=True, note="go", digest="0" * 64, runs_on='"cpu"', minutes=9)
     assert wanted.outputs == {"wanted": "true", "digest": "0" * 64, "runs-on": '"cpu"', "minutes": "9"}
@@ -225,7 +225,7 @@ class _Seen:
                     self.need(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower().replace("_", "-"))
 
 
-def test_the_judges_lock_holds_all_that_harness_pyz_imports_and_their_hashes():
+def test_the_judges_lock_pins_every_library_that_harness_pyz_imports_by_hash():
     needed = _Seen()
     for name in ("numpy", "pydantic", "pyyaml"):
         needed.need(name)
@@ -333,7 +333,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         yield made
 
 
-def test_a_bundle_holds_the_blob_that_was_asked_for(scene):
+def test_a_bundle_holds_the_requested_blob(scene):
     asked = scene.ask()
     bundle = scene.bundle(asked)
     assert bundle.submission.source == SOURCE
@@ -345,20 +345,20 @@ def test_a_bundle_holds_the_blob_that_was_asked_for(scene):
         assert board.edition == vectoradd().board("CPU").edition
 
 
-def test_beside_the_bundle_lies_what_runs_it(scene):
+def test_the_bundle_comes_with_the_files_that_run_it(scene):
     bundle = scene.bundle(scene.ask())
     assert {path.name for path in scene.out.iterdir()} == {"bundle.zip", "harness.pyz", "hosted.sh", "judge.lock"}
     assert (scene.out / "harness.pyz").read_bytes() == bundle.harness
 
 
-def test_resolving_takes_nothing_but_git(scene):
+def test_resolving_uses_only_git(scene):
     scene.crown()
     assert scene.resolve(scene.ask()).wanted
     assert not scene.server.rest_requests()
 
 
 @pytest.mark.parametrize("state", [EndState.SUPERSEDED, EndState.CANCELLED])
-def test_what_has_ended_is_passed_over_and_writes_nothing(scene, state):
+def test_an_ended_request_is_skipped_and_writes_nothing(scene, state):
     asked = scene.ask()
     scene.ledger.append_ending(asked, Ending(request=asked.id, state=state, at=NOW))
     resolution = scene.resolve(asked)
@@ -367,7 +367,7 @@ def test_what_has_ended_is_passed_over_and_writes_nothing(scene, state):
     assert not scene.out.exists()
 
 
-def test_a_request_that_nobody_wrote_down_is_refused(scene):
+def test_a_request_missing_from_the_ledger_is_an_error(scene):
     with pytest.raises(PullRankError, match="no request"):
         scene.resolve(request())
 
@@ -383,7 +383,7 @@ def test_a_request_that_nobody_wrote_down_is_refused(scene):
         (lambda s: s.ledger.append_moderation(ban_of(s.ada)), "of this account are not judged: `copied`"),
     ],
 )  # fmt: skip
-def test_what_changed_since_intake_is_refused(scene, harm: Callable[[Scene], object], message):
+def test_a_request_that_became_invalid_since_intake_is_refused(scene, harm: Callable[[Scene], object], message):
     harm(scene)
     source = b"/etc/passwd" if "link" in message else SOURCE
     resolution = scene.resolve(scene.ask(source=source))
@@ -396,7 +396,7 @@ def ban_of(user: User) -> Moderation:
     return Moderation(id="m1", action=Action.BAN, user_id=user.id, reason="copied", by=1, at=NOW)
 
 
-def test_a_task_that_is_there_no_more_is_refused(scene):
+def test_a_request_for_a_removed_task_is_refused(scene):
     asked = scene.ask(task="retired")
     assert scene.resolve(asked).refusal == "The task `retired` no longer exists."
 
@@ -410,14 +410,14 @@ def test_a_rematch_of_a_commit_that_is_gone_is_refused(scene):
     assert scene.resolve(asked).refusal == "The commit `fffffff` is gone. Push again."
 
 
-def test_a_git_that_fails_is_no_refusal(scene):
+def test_a_git_failure_is_an_error_and_not_a_refusal(scene):
     asked = scene.ask()
     scene.server.failures.add("* */kernels.git/*", Failure(status=503), times=99)
     with pytest.raises(PullRankError):
         scene.resolve(asked)
 
 
-def test_the_first_place_travels_along_from_the_commit_that_was_judged(scene):
+def test_a_bundle_carries_the_champion_from_its_judged_commit(scene):
     judgement = scene.crown()
     champion = scene.bundle(scene.ask()).champion
     assert champion
@@ -427,12 +427,12 @@ def test_the_first_place_travels_along_from_the_commit_that_was_judged(scene):
     assert champion.score.value == pytest.approx(100.0)
 
 
-def test_a_first_place_whose_commit_is_gone_is_not_dueled(scene):
+def test_a_champion_whose_commit_is_gone_gets_no_duel(scene):
     scene.crown(from_pull=False)
     assert scene.bundle(scene.ask()).champion is None
 
 
-def test_only_a_ranked_judging_duels(scene):
+def test_only_a_ranked_judging_has_a_duel(scene):
     scene.crown()
     assert scene.bundle(scene.ask(Mode.BENCHMARK)).champion is None
 
@@ -444,14 +444,14 @@ def test_nobody_duels_themselves_or_the_same_file(scene, login, source):
 
 
 @pytest.mark.parametrize("action", [Action.DISQUALIFY, Action.HOLD])
-def test_nobody_duels_what_maintainers_took_out(scene, action):
+def test_a_held_or_disqualified_champion_gets_no_duel(scene, action):
     judgement = scene.crown()
     decision = Moderation(id="m1", action=action, judgement=judgement.checksum, reason="copied", by=1, at=NOW)
     scene.ledger.append_moderation(decision)
     assert scene.bundle(scene.ask()).champion is None
 
 
-def test_an_attempt_that_no_machine_took_is_no_failure():
+def test_an_attempt_that_no_machine_took_is_not_a_failure():
     """After a day GitHub ends it; a machine that is away for a week must not cost anybody the ranking."""
 
     def history(seconds: float, hours: int) -> list[RequestStatus]:

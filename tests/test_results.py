@@ -63,7 +63,7 @@ def parquet(site: Path, name: str = "results") -> tuple[dict[str, str], list[dic
 
 
 @needs_reader
-def test_the_parquet_file_holds_what_the_boards_hold_with_types(tmp_path: Path, task: Task) -> None:
+def test_the_parquet_file_holds_typed_rows_of_all_boards(tmp_path: Path, task: Task) -> None:
     judgements = [*season(task.board("CPU")), judged(task.board("H100"), "ada", 1.5, day=3)]
     gpus = {"CPU": Gpu(runs_on="ubuntu-24.04", bandwidth_gbs=40, tflops={"float32": 1})}
     merged = {one.submission.digest for one in judgements if one.submission.login != "grace"}
@@ -90,7 +90,7 @@ def test_the_parquet_file_holds_what_the_boards_hold_with_types(tmp_path: Path, 
 
 
 @needs_reader
-def test_cases_are_a_table_of_their_own_in_csv_and_parquet(tmp_path: Path) -> None:
+def test_cases_have_their_own_table_in_csv_and_parquet(tmp_path: Path) -> None:
     task = load_task(task_folder(tmp_path / "tasks"))
     site, _ = built(tmp_path, task, season(task.board("CPU")))
     types, rows = parquet(site, "cases")
@@ -116,7 +116,7 @@ def csv_rows(site: Path, name: str) -> list[dict[str, str]]:
 
 
 @needs_reader
-def test_every_ranked_judgement_is_a_line_with_its_own_time_and_its_place_in_the_ledger(tmp_path: Path) -> None:
+def test_every_ranked_judgement_is_a_row_with_its_time_and_ledger_path(tmp_path: Path) -> None:
     task = load_task(task_folder(tmp_path / "tasks"))
     board = task.board("CPU")
     twice = [judged(board, "ada", 1.4, source="one", day=day) for day in (0, 1)]
@@ -155,7 +155,7 @@ def test_every_ranked_judgement_is_a_line_with_its_own_time_and_its_place_in_the
 
 
 @needs_reader
-def test_records_are_a_table_that_holds_those_of_earlier_editions(tmp_path: Path, task: Task) -> None:
+def test_the_records_table_includes_those_of_earlier_editions(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     site, _ = built(tmp_path, task, [*season(board), judged(board, "cy", 1.2, day=-9, edition="e" * 64)])
     types, rows = parquet(site, "records")
@@ -173,7 +173,7 @@ def test_records_are_a_table_that_holds_those_of_earlier_editions(tmp_path: Path
 
 
 @needs_reader
-def test_the_csv_of_all_boards_says_the_same(tmp_path: Path, task: Task) -> None:
+def test_the_csv_of_all_boards_matches_the_parquet_file(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [*season(task.board("CPU")), judged(task.board("H100"), "ada", 1.5, day=3)])
     _, rows = parquet(site)
     told = list(csv.DictReader((site / "results.csv").read_text().splitlines()))

@@ -31,12 +31,12 @@ def could_be_first(ratio: Interval, mode: Mode = Mode.RANKED, login: str = "bob"
     return game._could_be_first(CHAMPION)
 
 
-def test_whose_interval_reaches_below_the_champions_time_is_dueled() -> None:
+def test_a_challenger_duels_if_its_interval_reaches_below_the_champions_time() -> None:
     assert could_be_first(Interval(value=0.52, low=0.49, high=0.55))
     assert not could_be_first(Interval(value=0.52, low=0.51, high=0.53))
 
 
-def test_nobody_is_dueled_with_themselves_nor_with_the_same_file_nor_when_it_does_not_rank() -> None:
+def test_a_duel_needs_another_author_another_file_and_a_ranked_judging() -> None:
     faster = Interval(value=0.4, low=0.39, high=0.41)
     assert could_be_first(faster)
     assert not could_be_first(faster, login="Ada")
@@ -45,12 +45,12 @@ def test_nobody_is_dueled_with_themselves_nor_with_the_same_file_nor_when_it_doe
 
 
 @pytest.mark.parametrize(("mode", "seed"), [(Mode.TEST, 13), (Mode.BENCHMARK, 99), (Mode.RANKED, 99)])
-def test_only_who_tries_is_tested_on_the_seeds_of_the_task(mode: Mode, seed: int) -> None:
+def test_only_test_mode_uses_the_seeds_of_the_task(mode: Mode, seed: int) -> None:
     context = cast(Context, SimpleNamespace(mode=mode, replay=None, seed=lambda: 99))
     assert _test_seed(context, Case(kind=CaseKind.TEST, params={"size": 7, "seed": 13}), 0) == seed
 
 
-def test_warm_ups_are_no_samples() -> None:
+def test_warm_ups_are_not_samples() -> None:
     windows_us = tuple(range(100, 100 + WARMUPS + SAMPLES))
     run = Windows(windows_us=windows_us, seeds=windows_us).as_run(0, 10.0)
     assert run.warmups_us == tuple(range(90, 90 + WARMUPS))
@@ -62,7 +62,7 @@ def test_a_benchmark_is_steady_within_one_percent() -> None:
     assert not is_steady(Interval(value=1.0, low=math.exp(-0.0101), high=math.exp(0.0101)))
 
 
-def test_the_first_failure_is_the_verdict_of_all() -> None:
+def test_the_first_failure_is_the_overall_verdict() -> None:
     first, second = Verdict.WRONG_ANSWER, Verdict.TIME_LIMIT_EXCEEDED
     assert overall([Verdict.ACCEPTED, first, Verdict.ACCEPTED, second]) is first
     assert overall([Verdict.ACCEPTED]) is Verdict.ACCEPTED

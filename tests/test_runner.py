@@ -113,11 +113,11 @@ def test_the_gate_ends_the_worker_for_anything_else(tmp_path, name, value):
 @pytest.mark.parametrize(
     "conf", [None, "", "repository_id=\nbranch=main\nworkflow=x\n", CONF.replace("branch=main\n", "")]
 )
-def test_a_gate_that_does_not_know_its_repository_lets_nobody_in(tmp_path, conf):
+def test_a_gate_without_a_complete_configuration_lets_no_job_in(tmp_path, conf):
     assert pass_gate(tmp_path, RIGHT, conf).returncode == -signal.SIGKILL
 
 
-def test_the_gate_needs_no_program_that_a_job_could_have_brought(tmp_path):
+def test_the_gate_uses_no_program_that_a_job_could_replace(tmp_path):
     for name in ("kill", "printf", "sleep", "cat"):
         _write_program(tmp_path / name, "exit 0")
     done = pass_gate(tmp_path, RIGHT | {"PATH": str(tmp_path), "GITHUB_REF": "refs/heads/evil"})
@@ -226,7 +226,7 @@ def test_a_runner_of_a_group_is_registered_by_an_app(tmp_path, github, registrar
 
 
 @needs_jq
-def test_a_refusal_is_said_and_leaves_nothing_for_the_worker(tmp_path, github, registrar):
+def test_a_refused_registration_is_reported_and_leaves_nothing_for_the_worker(tmp_path, github, registrar):
     github.status = 403
     done = register(registrar)
     assert done.returncode == 1
@@ -235,7 +235,7 @@ def test_a_refusal_is_said_and_leaves_nothing_for_the_worker(tmp_path, github, r
 
 
 @needs_jq
-def test_without_a_credential_the_loop_says_where_it_belongs(tmp_path, registrar):
+def test_the_loop_says_where_a_missing_credential_belongs(tmp_path, registrar):
     (tmp_path / "credential" / "token").unlink()
     done = register(registrar)
     assert done.returncode == 1
@@ -302,7 +302,7 @@ def test_an_update_during_the_preparation_does_not_mix_two_runners(machine):
 
 
 @pytest.mark.parametrize("ends", ["true", "false"])
-def test_cudas_nodes_are_made_before_a_job_and_a_failure_stops_none(machine, ends):
+def test_job_preparation_makes_cudas_nodes_and_tolerates_a_failure(machine, ends):
     _write_program(machine / "bin/nvidia-modprobe", f'echo "$*" >> {machine}/modprobe.log; {ends}')
     for minor in (0, 1):
         folder = machine / f"proc/driver/nvidia/gpus/0000:0{minor}:00.0"
@@ -314,7 +314,7 @@ def test_cudas_nodes_are_made_before_a_job_and_a_failure_stops_none(machine, end
     assert ("nvidia-modprobe -c 0 -u failed" in done.stderr) is (ends == "false")
 
 
-def test_after_a_job_nothing_of_it_is_left(machine):
+def test_a_finished_job_leaves_nothing_behind(machine):
     job(machine, "prepare")
     for path in ("tmp/a/b", "dev/shm/c", "var/tmp/d", "var/lib/pullrank-runner/.nv/cache", "run/pullrank/jitconfig"):
         (machine / path).parent.mkdir(parents=True, exist_ok=True)
@@ -328,7 +328,7 @@ def test_after_a_job_nothing_of_it_is_left(machine):
     assert re.fullmatch(r"-KILL -u \S+\n", (machine / "pkill.log").read_text())
 
 
-def test_processes_that_do_not_end_are_a_fault_and_no_next_job_begins(machine):
+def test_processes_that_do_not_end_are_a_fault_and_block_other_jobs(machine):
     _write_program(machine / "bin/pgrep", "echo 4711")
     (machine / "run/pullrank/jitconfig").write_text("x")
     done = job(machine, "clean")
@@ -338,7 +338,7 @@ def test_processes_that_do_not_end_are_a_fault_and_no_next_job_begins(machine):
 
 
 @pytest.mark.parametrize("verb", ["", "main", "clean_home", "--help"])
-def test_job_knows_three_words(machine, verb):
+def test_the_job_script_refuses_unknown_verbs(machine, verb):
     assert job(machine, verb).returncode == 2
 
 
@@ -537,7 +537,7 @@ def test_a_bare_machine_becomes_a_judge(box):
     assert "systemctl enable --quiet --now pullrank-worker.path" in box.calls
 
 
-def test_the_credential_is_the_registrars_alone(box):
+def test_only_the_registrar_can_read_the_credential(box):
     box.run()
     assert box.text("etc/pullrank/credential/token") == "github_pat_secret"
     assert (box.mode("etc/pullrank/credential"), box.mode("etc/pullrank/credential/token")) == ("0700", "0400")
@@ -549,13 +549,13 @@ def test_the_credential_is_the_registrars_alone(box):
     assert all(call.startswith("chown root:root") for call in rest)
 
 
-def test_nobody_but_root_can_change_what_a_job_starts_with(box):
+def test_only_root_can_change_the_files_that_a_job_starts_with(box):
     box.run()
     for path in (*box.path("opt/pullrank").rglob("*"), *box.path("etc").rglob("*")):
         assert path.is_symlink() or not path.lstat().st_mode & 0o022, path
 
 
-def test_running_it_again_changes_nothing(box):
+def test_a_second_installation_changes_nothing(box):
     assert box.run().returncode == 0
     (box.folder / "packages").write_text("\n".join(re.findall(r"^PACKAGES=\((.*)\)", _install_text(), re.M)[0].split()))
     before = box.files()
@@ -566,7 +566,7 @@ def test_running_it_again_changes_nothing(box):
     assert kinds <= {"chown", "systemctl", "setpriv"}, "no packages, no users, no download, no pip"
 
 
-def test_another_version_takes_the_runners_place_and_one_earlier_stays_for_a_job_that_copies_it(box):
+def test_an_installation_of_a_new_runner_keeps_one_earlier_version(box):
     box.run()
     for version in ("2.331.0", "2.332.0"):
         assert box.run(runner_version=version, runner_sha256=box.pack_runner(version)).returncode == 0
@@ -576,7 +576,7 @@ def test_another_version_takes_the_runners_place_and_one_earlier_stays_for_a_job
     ]  # fmt: skip
 
 
-def test_a_runner_of_another_sum_is_not_installed(box):
+def test_a_runner_with_a_wrong_checksum_is_not_installed(box):
     done = box.run(runner_sha256="0" * 64)
     assert done.returncode == 2
     assert "SHA-256" in done.stderr
@@ -591,7 +591,7 @@ def test_a_runner_from_a_file_needs_no_download(box):
     assert "installdependencies" in box.calls
 
 
-def test_a_torch_that_is_there_is_kept(box):
+def test_an_existing_torch_is_kept(box):
     box.run()
     assert any(call.startswith("python3 -m venv --system-site-packages") for call in box.calls)
     assert not [call for call in box.calls if "pip" in call and "torch" in call]
@@ -614,7 +614,7 @@ def installed_libraries(box: Box) -> list[tuple[str, list[str]]]:
     return [(call, (box.folder / f"requirements-{i}").read_text().splitlines()) for i, call in enumerate(calls)]
 
 
-def test_libraries_are_installed_by_hash_with_all_that_they_need_and_an_existing_numpy_is_kept(tmp_path):
+def test_the_installer_installs_libraries_by_hash_and_keeps_an_existing_numpy(tmp_path):
     box = Box(tmp_path, libraries=False)
     assert box.run().returncode == 0
     [(call, lines)] = installed_libraries(box)
@@ -649,7 +649,7 @@ def test_torch_can_be_installed_by_hash_too(tmp_path):
     assert not [call for call in box.calls if call.endswith(" torch")]
 
 
-def test_a_machine_without_torch_gets_the_one_that_was_named(tmp_path):
+def test_a_machine_without_torch_gets_the_named_version(tmp_path):
     box = Box(tmp_path, torch=False)
     done = box.run(torch="torch==2.13.0")
     assert done.returncode == 0, done.stderr
@@ -673,7 +673,7 @@ def test_missing_packages_are_installed_in_one_go(box):
         ("user/max_user_namespaces", "0", "15000"),
     ],
 )
-def test_what_keeps_the_walls_from_standing_is_set_for_good(box, key, now, wanted):
+def test_settings_that_block_the_sandbox_are_changed_permanently(box, key, now, wanted):
     setting = box.path(f"proc/sys/{key}")
     setting.parent.mkdir(parents=True, exist_ok=True)
     setting.write_text(now + "\n")
@@ -703,14 +703,14 @@ def test_the_network_is_closed_before_a_worker_starts(box):
     assert egress < worker
 
 
-def test_a_machine_without_nft_is_told_what_that_means(tmp_path):
+def test_the_installer_warns_about_a_machine_without_nft(tmp_path):
     done = Box(tmp_path, nft=False).run()
     assert done.returncode == 0
     assert "metadata service" in done.stderr
 
 
 @pytest.mark.skipif(not shutil.which("nft") or os.geteuid() != 0, reason="no nft, or not root")
-def test_the_rules_of_the_network_are_read_by_nft(box):
+def test_nft_accepts_the_network_rules(box):
     box.run("--allow", "10.1.2.3")
     rules = box.text("etc/pullrank/egress.nft").replace('"pullrank-runner"', "65534")
     done = subprocess.run(
@@ -729,7 +729,7 @@ def test_a_kept_credential_keeps_its_runner_group(box):
     assert "GROUP_ID=\n" in box.text("etc/pullrank/registrar.conf")
 
 
-def test_an_app_takes_a_tokens_place(box):
+def test_an_app_replaces_a_token(box):
     box.run()
     (box.folder / "key.pem").write_text("key")
     app = {"app_id": "99", "installation_id": "1234"}
@@ -741,7 +741,7 @@ def test_an_app_takes_a_tokens_place(box):
     assert "APP_ID=99\nINSTALLATION_ID=1234\n" in box.text("etc/pullrank/registrar.conf"), "it is kept"
 
 
-def test_a_dry_run_changes_nothing_and_says_all(box):
+def test_a_dry_run_changes_nothing_and_lists_every_step(box):
     before = box.files()
     done = box.run("--dry-run")
     assert done.returncode == 0, done.stderr
@@ -759,7 +759,7 @@ def test_a_dry_run_changes_nothing_and_says_all(box):
         assert part in done.stdout
 
 
-def test_it_can_be_taken_away(box):
+def test_uninstalling_restores_the_bare_machine(box):
     before = box.files()
     box.path("proc/sys/kernel/unprivileged_userns_clone").write_text("0\n")
     box.run()
@@ -805,12 +805,12 @@ def test_a_wrong_call_changes_nothing(box, changes, message):
     assert box.calls == []
 
 
-def test_another_system_is_refused(box):
+def test_a_system_other_than_debian_or_ubuntu_is_refused(box):
     box.path("etc/debian_version").unlink()
     assert "neither Debian nor Ubuntu" in box.run().stderr
 
 
-def test_a_root_folder_and_this_machines_programs_do_not_go_together(box):
+def test_the_installer_refuses_a_root_folder_with_this_machines_programs(box):
     command = [BASH, RUNNER / "install.sh", "--root", str(box.root), "--uninstall"]
     tools = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     done = subprocess.run(command, env=tools, capture_output=True, text=True, timeout=20, check=False)
@@ -896,7 +896,7 @@ def busy_or_idle(box: Box, *, busy: bool) -> None:
     shutil.copytree(box.path("opt/pullrank/runner"), box.path("var/lib/pullrank-runner/job"))
 
 
-def test_without_a_pin_the_newest_runner_is_installed_and_a_timer_keeps_it_new(box, releases):
+def test_an_unpinned_runner_is_the_newest_and_a_timer_updates_it(box, releases):
     done = install(box, releases)
     assert done.returncode == 0, done.stderr
     assert installed(box) == "2.340.0"
@@ -917,7 +917,7 @@ def test_without_a_pin_the_newest_runner_is_installed_and_a_timer_keeps_it_new(b
     assert box.files() == before
 
 
-def test_a_young_release_waits_and_the_one_before_it_does_not(box, releases):
+def test_a_release_younger_than_three_days_is_not_installed_yet(box, releases):
     releases.publish("2.341.0", 5)
     releases.publish("2.342.0", 2.9)
     install(box, releases)
@@ -925,13 +925,13 @@ def test_a_young_release_waits_and_the_one_before_it_does_not(box, releases):
 
 
 @pytest.mark.parametrize("kind", [{"draft": True}, {"prerelease": True}, {"tag_name": "v2.350.0-beta"}, {"assets": []}])
-def test_what_is_no_release_for_this_machine_is_left_out(box, releases, kind):
+def test_an_unsuitable_release_is_ignored(box, releases, kind):
     releases.publish("2.350.0", 9, **kind)
     install(box, releases)
     assert installed(box) == "2.340.0"
 
 
-def test_versions_are_compared_as_numbers_and_an_older_release_never_replaces_a_newer_one(box, releases):
+def test_an_update_compares_versions_as_numbers_and_never_downgrades(box, releases):
     releases.publish("2.1000.0", 8)
     releases.publish("2.999.0", 7)
     install(box, releases)
@@ -962,7 +962,7 @@ def test_an_update_that_fails_changes_nothing_and_says_so_in_one_line(box, relea
 
 
 @pytest.mark.parametrize("lost", ["the file", "the list", "the network"])
-def test_without_a_network_nothing_changes(box, releases, lost):
+def test_an_update_without_a_network_changes_nothing(box, releases, lost):
     install(box, releases)
     releases.publish("2.341.0", 4)
     before = box.files()
@@ -978,7 +978,7 @@ def test_without_a_network_nothing_changes(box, releases, lost):
     assert box.files() == before
 
 
-def test_the_folder_of_an_update_that_was_killed_goes_with_the_next_one(box, releases):
+def test_an_update_removes_the_folder_of_a_killed_update(box, releases):
     install(box, releases)
     box.path("opt/pullrank/.incoming.abc123/runner").mkdir(parents=True)
     box.script("update.sh")
@@ -990,7 +990,7 @@ def test_the_folder_of_an_update_that_was_killed_goes_with_the_next_one(box, rel
     ]
 
 
-def test_a_worker_that_waits_gets_the_new_version_at_once(box, releases):
+def test_a_waiting_worker_gets_the_new_version_at_once(box, releases):
     install(box, releases)
     busy_or_idle(box, busy=False)
     box.script("update.sh")
@@ -1002,7 +1002,7 @@ def test_a_worker_that_waits_gets_the_new_version_at_once(box, releases):
     assert "the worker was waiting" in done.stdout
 
 
-def test_a_busy_worker_is_never_ended_and_one_that_was_busy_is_when_it_waits(box, releases):
+def test_an_update_never_stops_a_busy_worker_and_stops_it_once_idle(box, releases):
     install(box, releases)
     busy_or_idle(box, busy=True)
     releases.publish("2.341.0", 4)
@@ -1031,7 +1031,7 @@ def test_a_pinned_runner_is_not_updated_until_the_pin_is_gone(box, releases):
     assert "systemctl enable --quiet --now pullrank-update.timer" in box.calls
 
 
-def test_the_installer_keeps_a_runner_that_it_cannot_update_but_needs_one(box, releases):
+def test_the_installer_keeps_a_runner_it_cannot_update_but_fails_without_one(box, releases):
     url = releases.url
     releases.server_close()
     first = box.run(runner_version=None, runner_sha256=None, api_url=url)
@@ -1045,7 +1045,7 @@ def test_the_installer_keeps_a_runner_that_it_cannot_update_but_needs_one(box, r
     assert installed(box) == "2.330.0"
 
 
-def test_the_judges_job_uses_no_action_of_this_repository_which_only_newer_runners_know():
+def test_the_judges_job_uses_no_action_of_this_repository():
     judge = (ROOT / ".github/workflows/evaluate.yml").read_text().partition("\n  judge:")[2].partition("\n  report:")[0]
     assert "uses:" in judge
     assert "$/" not in judge
@@ -1073,7 +1073,7 @@ def as_registrar(box: Box, **changes: str | None) -> subprocess.CompletedProcess
     return box.run(**REGISTRAR | files | changes)
 
 
-def test_a_machine_that_only_judges_holds_no_credential_and_admits_a_key_that_delivers(box):
+def test_a_judge_only_machine_has_no_credential_and_accepts_a_delivery_key(box):
     done = as_judge(box)
     assert done.returncode == 0, done.stderr
     assert not box.path("etc/pullrank/credential").exists()
@@ -1100,7 +1100,7 @@ def test_a_machine_that_only_judges_holds_no_credential_and_admits_a_key_that_de
     assert box.files() == before
 
 
-def test_a_machine_that_only_registers_serves_each_judge_that_it_was_told_of(box):
+def test_a_registrar_only_machine_serves_each_configured_judge(box):
     done = as_registrar(box)
     assert done.returncode == 0, done.stderr
     done = as_registrar(
@@ -1124,7 +1124,7 @@ def test_a_machine_that_only_registers_serves_each_judge_that_it_was_told_of(box
 
 
 @pytest.mark.parametrize("installs", [as_judge, as_registrar])
-def test_each_half_can_be_taken_away_and_changes_its_role_only_then(box, installs):
+def test_each_half_changes_its_role_only_after_an_uninstall(box, installs):
     before = box.files()
     installs(box)
     (box.path("run/pullrank")).mkdir(parents=True)
@@ -1172,7 +1172,7 @@ def test_a_wrong_call_for_one_half_changes_nothing(box, installs, changes, messa
     assert box.calls == []
 
 
-def test_one_machine_with_an_admins_credential_is_warned_about(box):
+def test_the_installer_warns_about_an_admins_credential_on_one_machine(box):
     warning = "root on this machine can read the credential, which makes its holder an admin of kernels/cup"
     assert warning in box.run().stderr
     assert warning not in box.run(group_id="3").stderr
@@ -1255,7 +1255,7 @@ def test_a_registration_is_left_for_the_worker(judge):
         ("/usr/lib/openssh/sftp-server", b"", b"say wait, or deliver BYTES"),
     ],
 )
-def test_nothing_but_a_whole_registration_is_received(judge, words, content, message):
+def test_a_judge_receives_only_a_whole_registration(judge, words, content, message):
     done = judge.receive(words, content)
     assert done.returncode not in (0, 75)
     assert message in done.stderr
@@ -1263,7 +1263,7 @@ def test_nothing_but_a_whole_registration_is_received(judge, words, content, mes
 
 
 @pytest.mark.parametrize("by", ["its registration", "its worker"])
-def test_while_a_job_is_there_no_other_registration_takes_its_place(judge, by):
+def test_a_judge_with_a_job_refuses_another_registration(judge, by):
     if by == "its worker":
         judge.busy.touch()
     else:
@@ -1285,7 +1285,7 @@ def test_waiting_ends_with_the_job(judge):
         assert waits.wait(timeout=30) == 0
 
 
-def test_of_deliveries_at_the_same_moment_one_succeeds(judge):
+def test_only_one_of_several_simultaneous_deliveries_succeeds(judge):
     done = []
     contents = [base64.b64encode(bytes([i]) * 3000) for i in range(6)]
     threads = [
@@ -1301,7 +1301,7 @@ def test_of_deliveries_at_the_same_moment_one_succeeds(judge):
     assert judge.files() == ["jitconfig"]
 
 
-def test_a_registrar_that_says_nothing_is_not_awaited_forever(judge):
+def test_a_judge_does_not_wait_forever_for_a_silent_registrar(judge):
     with subprocess.Popen(
         [BASH, RUNNER / "receive.sh"], env=judge.environment | {"SSH_ORIGINAL_COMMAND": "deliver 4"},
         stdin=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -1340,7 +1340,7 @@ def judges(tmp_path, registrar) -> dict[str, Judge]:
 
 
 @needs_jq
-def test_each_judge_gets_a_runner_of_its_own_labels(tmp_path, github, registrar, judges):
+def test_each_judge_gets_a_runner_with_its_own_labels(tmp_path, github, registrar, judges):
     done = register(registrar)
     assert done.returncode == 0, done.stderr
     assert [judge.delivered for judge in judges.values()] == ["aml0", "aml0"]
@@ -1354,9 +1354,7 @@ def test_each_judge_gets_a_runner_of_its_own_labels(tmp_path, github, registrar,
 
 
 @needs_jq
-def test_the_loop_registers_only_for_a_judge_that_is_free_and_no_judge_holds_up_another(
-    tmp_path, github, registrar, judges
-):
+def test_the_loop_registers_only_for_free_judges_and_none_blocks_another(tmp_path, github, registrar, judges):
     judges["gpu1"].busy.touch()
     with subprocess.Popen([BASH, RUNNER / "loop.sh"], env=registrar, stderr=subprocess.PIPE, text=True) as loop:
         try:
@@ -1441,7 +1439,7 @@ def test_a_registration_travels_by_ssh(connection, judge):
 
 @needs_jq
 @needs_sshd
-def test_another_host_key_gets_no_registration(tmp_path, connection, judge):
+def test_a_judge_with_a_wrong_host_key_gets_no_registration(tmp_path, connection, judge):
     other = (tmp_path / "keys/other.pub").read_text().split()
     (tmp_path / "judges/judge.known_hosts").write_text(f"judge {other[0]} {other[1]}\n")
     done = register(connection)
@@ -1452,7 +1450,7 @@ def test_another_host_key_gets_no_registration(tmp_path, connection, judge):
 
 @needs_jq
 @needs_sshd
-def test_another_key_delivers_nothing(tmp_path, connection, judge):
+def test_a_registrar_with_a_wrong_key_delivers_nothing(tmp_path, connection, judge):
     shutil.copy(tmp_path / "keys/other", tmp_path / "credential" / "judge.key")
     done = register(connection)
     assert done.returncode != 0
@@ -1482,7 +1480,7 @@ def ssh(tmp_path: Path, *arguments: str, before: tuple[str, ...] = ()) -> list[s
         (("-R", "0:127.0.0.1:22", "-o", "ExitOnForwardFailure=yes"), ("wait",), "forwarding failed"),
     ],
 )
-def test_the_registrars_key_opens_nothing_else(tmp_path, connection, judge, before, words, says):
+def test_the_registrars_key_allows_only_waiting_and_delivering(tmp_path, connection, judge, before, words, says):
     del connection
     done = subprocess.run(
         ssh(tmp_path, *words, before=before), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
@@ -1495,7 +1493,7 @@ def test_the_registrars_key_opens_nothing_else(tmp_path, connection, judge, befo
 
 
 @needs_sshd
-def test_a_registrar_that_hangs_up_leaves_nothing(tmp_path, connection, judge):
+def test_a_registrar_that_hangs_up_leaves_nothing_behind(tmp_path, connection, judge):
     del connection
     with subprocess.Popen(ssh(tmp_path, "deliver 8"), stdin=subprocess.PIPE) as caller:
         assert caller.stdin
@@ -1514,7 +1512,7 @@ def unit(name: str) -> str:
     return "\n".join(line for line in (RUNNER / name).read_text().splitlines() if not line.startswith("#"))
 
 
-def test_worker_and_registrar_are_two_users_and_only_root_stands_between():
+def test_the_worker_and_the_registrar_run_as_separate_users():
     worker, registrar = unit("pullrank-worker.service"), unit("pullrank-registrar.service")
     assert "User=pullrank-runner" in worker
     assert "User=pullrank-registrar" in registrar
@@ -1523,7 +1521,7 @@ def test_worker_and_registrar_are_two_users_and_only_root_stands_between():
     assert "InaccessiblePaths=-/etc/pullrank/credential" in worker
 
 
-def test_the_worker_can_build_its_walls():
+def test_the_worker_can_build_its_sandbox():
     # Each of these mounts something over /proc or forbids a call that bubblewrap makes; then no player can be seated.
     forbidden = (
         "ProtectProc|ProcSubset|ProtectKernelTunables|ProtectKernelLogs|ProtectControlGroups|ProtectHostname"
@@ -1542,7 +1540,7 @@ def test_every_program_that_a_unit_starts_is_installed(box):
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd")
-def test_systemd_reads_the_units(tmp_path):
+def test_systemd_accepts_the_units(tmp_path):
     for path in [*RUNNER.glob("*.service"), *RUNNER.glob("*.path"), *RUNNER.glob("*.timer")]:
         # Its programs are not on this machine; any program will do.
         text = re.sub(r"^(Exec\w+=\+?)\S+", r"\1/bin/true", path.read_text(), flags=re.MULTILINE)
@@ -1604,7 +1602,7 @@ def findings(box: Box) -> dict[str, str]:
     return {finding.name: finding.state for finding in examine_runner(box.root)}
 
 
-def test_the_doctor_finds_an_installed_machine_well(box, releases):
+def test_the_doctor_finds_no_fault_in_an_installed_machine(box, releases):
     install(box, releases)
     found = examine_runner(box.root)
     assert {finding.name for finding in found} == {
@@ -1619,7 +1617,7 @@ def test_the_doctor_finds_an_installed_machine_well(box, releases):
     assert [finding for finding in found if finding.state is not Availability.OK] == []
 
 
-def test_the_doctor_sees_that_nobody_would_make_cudas_nodes(box, releases):
+def test_the_doctor_reports_that_nothing_makes_cudas_nodes(box, releases):
     install(box, releases)
     (box.root / "proc/driver/nvidia").mkdir(parents=True)
     found = [finding for finding in examine_runner(box.root) if finding.state is not Availability.OK]
@@ -1629,7 +1627,7 @@ def test_the_doctor_sees_that_nobody_would_make_cudas_nodes(box, releases):
     assert findings(box)["CUDA's nodes"] == "ok"
 
 
-def test_the_doctor_finds_a_bare_machine_wanting_and_says_what_to_do(box):
+def test_the_doctor_reports_what_a_bare_machine_lacks_and_the_fix(box):
     found = [finding for finding in examine_runner(box.root) if finding.name != "cgroups"]
     assert {finding.state for finding in found} == {Availability.MISSING, Availability.LIMITED}
     assert all("install.sh" in finding.remedy for finding in found)
@@ -1653,7 +1651,7 @@ def test_the_doctor_finds_a_bare_machine_wanting_and_says_what_to_do(box):
         ("rm sys/fs/cgroup/cgroup.controllers", "cgroups"),
     ],
 )
-def test_the_doctor_sees_what_was_broken(box, releases, harm, name):
+def test_the_doctor_names_the_broken_part(box, releases, harm, name):
     install(box, releases)
     subprocess.run(harm.split(), cwd=box.root, check=True)
     assert [found for found, state in findings(box).items() if state != "ok"] == [name]
@@ -1692,7 +1690,7 @@ def test_the_doctor_says_that_a_pin_ends_updates(box, releases):
 
 
 @pytest.mark.parametrize("answer", ["none", "null", "[1]", "other"])
-def test_without_the_list_of_releases_the_doctor_says_that_the_day_is_unknown(box, releases, answer):
+def test_the_doctor_says_the_day_is_unknown_without_the_release_list(box, releases, answer):
     install(box, releases)
     if answer == "none":
         releases.server_close()
@@ -1707,7 +1705,7 @@ def test_without_the_list_of_releases_the_doctor_says_that_the_day_is_unknown(bo
     assert "is unknown" in runner.detail
 
 
-def test_the_doctor_says_that_root_of_one_machine_administers_the_repository(box, releases):
+def test_the_doctor_warns_that_root_is_an_admin_of_the_repository(box, releases):
     box.run(runner_version=None, runner_sha256=None, api_url=releases.url)
     (found,) = [finding for finding in examine_runner(box.root) if finding.state is not Availability.OK]
     assert (found.name, found.state) == ("credential", Availability.LIMITED)
@@ -1730,7 +1728,7 @@ def test_the_doctor_says_that_root_of_one_machine_administers_the_repository(box
         ("sed -i /pullrank-receiver/d etc/passwd", "users"),
     ],
 )
-def test_the_doctor_knows_a_machine_that_only_judges(box, releases, harm, name):
+def test_the_doctor_checks_a_judge_only_machine(box, releases, harm, name):
     as_judge(box, runner_version=None, runner_sha256=None, api_url=releases.url)
     subprocess.run(harm.split(), cwd=box.root, check=True)
     assert [found for found, state in findings(box).items() if state != "ok"] == [name] * bool(name)
@@ -1747,7 +1745,7 @@ def test_the_doctor_knows_a_machine_that_only_judges(box, releases, harm, name):
         ("sed -i /pullrank-registrar/d etc/passwd", "users"),
     ],
 )
-def test_the_doctor_knows_a_machine_that_only_registers(box, harm, name):
+def test_the_doctor_checks_a_registrar_only_machine(box, harm, name):
     as_registrar(box)
     subprocess.run(harm.split(), cwd=box.root, check=True)
     found = findings(box)

@@ -96,7 +96,7 @@ def tries(statement):
         ("sorted(os.listdir('/player/harness/inside'))", str(sorted(file.name for file in INSIDE.glob("*.py")))),
     ],
 )
-def test_a_player_sees_only_what_it_may(sandbox, expression, expected):
+def test_a_player_sees_only_what_the_sandbox_allows(sandbox, expression, expected):
     assert said(sandbox, prints(expression)) == expected
 
 
@@ -122,7 +122,7 @@ def test_a_player_sees_only_what_it_may(sandbox, expression, expected):
         "os.mkdir('/dev/x')",
     ],
 )
-def test_a_player_is_refused_what_leads_out(sandbox, statement):
+def test_a_player_cannot_reach_outside_the_sandbox(sandbox, statement):
     assert said(sandbox, tries(statement)) not in ("done", "")
 
 
@@ -140,7 +140,7 @@ def test_a_player_is_refused_what_leads_out(sandbox, statement):
     ],
 )  # fmt: skip
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86-64's")
-def test_seccomp_refuses(sandbox, call):
+def test_seccomp_refuses_dangerous_calls(sandbox, call):
     setup = "libc = ctypes.CDLL(None, use_errno=True)"
     assert said(sandbox, prints(f"libc.{call}, ctypes.get_errno() in (1, 38)", setup)) == "(-1, True)"
 
@@ -151,7 +151,7 @@ def test_pinning_threads_seems_to_work_and_changes_nothing(sandbox):
 
 
 @pytest.mark.alone
-def test_time_that_a_players_lost_children_used_is_its_own(sandbox):
+def test_a_players_time_includes_that_of_its_lost_children(sandbox):
     """Else it would pass for other programs', and limits of time would wait for it."""
     source = """
         import os, signal, time
@@ -178,7 +178,7 @@ def test_syncing_the_hosts_disks_seems_to_work_and_does_nothing(sandbox):
     assert said(sandbox, prints("ctypes.CDLL(None).sync(), ctypes.CDLL(None).syncfs(-1)")).endswith(", 0)")
 
 
-def test_a_process_that_executes_a_file_that_nobody_may_read_is_noticed(sandbox):
+def test_the_sandbox_notices_a_process_that_executes_an_unreadable_file(sandbox):
     hide = """
         import os, shutil
         shutil.copyfile('/bin/sleep', '/tmp/sleep')
@@ -199,7 +199,7 @@ def test_a_process_that_executes_a_file_that_nobody_may_read_is_noticed(sandbox)
 
 
 @pytest.mark.alone
-def test_all_processes_of_a_player_are_listed_however_many_it_has(sandbox):
+def test_the_freezer_lists_all_five_hundred_processes_of_a_player(sandbox):
     source = "import os\nfor _ in range(500):\n    if os.fork() == 0: __import__('time').sleep(60)"
     with sandbox.seat(entry(source)) as player:
         assert isinstance(load(player, 60), Loaded)
@@ -245,7 +245,7 @@ def test_nothing_survives_from_player_to_player(sandbox):
     assert said(sandbox, prints(WHAT_LIES_AROUND)) == "[]"
 
 
-def test_what_the_build_leaves_in_its_cache_is_there_for_later_players_who_cannot_change_it(sandbox):
+def test_later_players_see_the_builds_cache_and_cannot_change_it(sandbox):
     said(sandbox, prints("open('/cache/built', 'w').write('good')"), building=True)
     change = "open('/cache/built', 'w').write('bad'); os.mkdir('/cache/new')"
     assert (
@@ -264,7 +264,7 @@ def test_a_player_stays_in_the_session_and_reads_its_limits(sandbox):
     assert said(sandbox, prints(expression, "import resource\nbefore = os.getsid(0)\nos.setsid()")) == "(True, (1, 1))"
 
 
-def test_no_hole_of_a_sealed_file_can_be_marked(sandbox):
+def test_a_sealed_file_has_no_holes_to_mark(sandbox):
     """Not even of one that is deeper than paths reach, or in a folder that nobody may enter."""
     build = """
         import os
@@ -294,7 +294,7 @@ def test_no_hole_of_a_sealed_file_can_be_marked(sandbox):
     assert said(sandbox, look, name="holes") == "[0, 0, 0, 0] 1048576\n4096"
 
 
-def test_a_cache_with_no_room_for_its_holes_gives_no_page_to_later_players(sandbox):
+def test_a_hole_that_cannot_be_filled_gives_later_players_no_page(sandbox):
     build = "import os\nfor i in range(40): os.truncate(os.open(f'/cache/{i}', os.O_CREAT | os.O_RDWR), 60 << 20)"
     read = """
         import mmap, os
@@ -368,7 +368,7 @@ def test_a_stopped_player_with_threads_and_children_does_nothing(sandbox):
                 assert time.monotonic() < give_up
 
 
-def test_reading_from_an_address_that_is_not_there_is_an_error_of_theirs(sandbox):
+def test_accessing_an_unmapped_address_raises_an_os_error(sandbox):
     with sandbox.seat(entry("")) as player:
         load(player)
         target = cpu.torch.empty(8)
@@ -378,7 +378,7 @@ def test_reading_from_an_address_that_is_not_there_is_an_error_of_theirs(sandbox
             cpu.write_memory(player.pid, 4096, target.data_ptr(), 32)
 
 
-def test_what_was_printed_last_is_read_though_the_keeper_is_slow(sandbox):
+def test_the_last_output_is_read_even_if_the_keeper_is_slow(sandbox):
     with sandbox.seat(entry("print('my last words', flush=True)")) as player:
         os.kill(player._keeper, signal.SIGSTOP)
         assert isinstance(load(player), Loaded)
@@ -387,7 +387,7 @@ def test_what_was_printed_last_is_read_though_the_keeper_is_slow(sandbox):
     assert player.log == "my last words\n"
 
 
-def test_a_hundred_megabytes_of_output_are_drained_and_their_end_is_kept(sandbox):
+def test_the_sandbox_drains_a_hundred_megabytes_of_output_and_keeps_the_end(sandbox):
     with sandbox.seat(entry("for _ in range(100): print('x' * 10**6)\nprint('the end', flush=True)")) as player:
         assert isinstance(load(player, 30), Loaded)
         time.sleep(0.2)
@@ -410,7 +410,7 @@ def test_a_hundred_megabytes_of_output_are_drained_and_their_end_is_kept(sandbox
         ("b = [bytearray(b'x') * (64 << 20) for _ in range(10)]\nimport os\nif os.fork() == 0 or os.fork() == 0:\n  c = [bytearray(b'x') * (64 << 20) for _ in range(4)]\nimport time; time.sleep(99)", Verdict.MEMORY_LIMIT_EXCEEDED, "GiB"),
     ],
 )  # fmt: skip
-def test_a_player_that_breaks_a_rule_at_import_ends_in_a_verdict(sandbox, source, verdict, message):
+def test_a_player_that_breaks_a_rule_at_import_gets_a_verdict(sandbox, source, verdict, message):
     with sandbox.seat(entry(source)) as player, pytest.raises(Foul) as caught:
         load(player, 3 if verdict is Verdict.TIME_LIMIT_EXCEEDED else 60)
     assert caught.value.verdict is verdict
@@ -426,7 +426,7 @@ def test_a_player_that_breaks_a_rule_at_import_ends_in_a_verdict(sandbox, source
         ("open('/tmp/big', 'wb').write(bytes(1)); f = open('/tmp/big', 'r+b')\nfor _ in range(2000): f.write(bytes(1 << 20))", "OSError"),
     ],
 )  # fmt: skip
-def test_what_a_submission_raises_at_import_comes_back_as_text(sandbox, source, error):
+def test_an_error_raised_at_import_comes_back_as_text(sandbox, source, error):
     with sandbox.seat(entry(source)) as player:
         answer = load(player)
     assert isinstance(answer, Failed)
@@ -434,7 +434,7 @@ def test_what_a_submission_raises_at_import_comes_back_as_text(sandbox, source, 
 
 
 @pytest.mark.alone
-def test_a_fork_bomb_is_held_within_its_walls(sandbox):
+def test_a_fork_bomb_is_contained_in_its_sandbox(sandbox):
     with sandbox.seat(entry("import os\nfor _ in range(2000): os.fork() or __import__('time').sleep(60)")) as player:
         with contextlib.suppress(
             Foul
@@ -446,26 +446,26 @@ def test_a_fork_bomb_is_held_within_its_walls(sandbox):
     assert all(freezer.has_ended(pid) for pid in family)
 
 
-def test_a_player_may_have_more_threads_the_more_cores_it_has(sandbox):
+def test_a_player_may_have_more_threads_on_more_cores(sandbox):
     limit = int(said(sandbox, "import resource\nprint(resource.getrlimit(resource.RLIMIT_NPROC)[0], flush=True)"))
     assert limit == sandbox.max_processes == 512 + 8 * len(sandbox.player_cores)
 
 
-def test_on_many_cores_the_spinners_and_several_libraries_pools_leave_room():
+def test_spinners_and_library_pools_fit_the_process_limit_on_many_cores():
     host = Sandbox("none", memory_gib=1)
     host.player_cores = set(range(1, 224))
     spinners, torchs, xlas, blas = 223, 223, 2 * 223, 64
     assert spinners + torchs + xlas + blas < host.max_processes
 
 
-def test_a_player_runs_on_other_cores_than_the_referee_and_has_so_many_processes(sandbox):
+def test_a_player_runs_on_other_cores_than_the_referee_with_limited_processes(sandbox):
     first, *others = sorted(sandbox.cores)
     assert said(sandbox, prints("sorted(os.sched_getaffinity(0))")) == str(others or [first])
     limit = said(sandbox, prints("resource.getrlimit(resource.RLIMIT_NPROC)", "import resource"))
     assert limit == str((sandbox.max_processes,) * 2)
 
 
-def test_after_all_that_the_next_player_is_as_good_as_new(sandbox):
+def test_the_next_player_works_normally_after_all_these_attacks(sandbox):
     assert said(sandbox, prints("'fine'")) == "fine"
 
 
@@ -481,13 +481,13 @@ def test_a_sandbox_leaves_no_process_no_cgroup_and_no_pinning(all_cores):
     assert os.sched_getaffinity(0) == all_cores
 
 
-def test_a_sandbox_says_what_its_machine_could_not_give():
+def test_a_sandbox_reports_missing_features_of_its_machine():
     with Sandbox("bubblewrap", memory_gib=1, use_cgroup=False, warm=False) as sandbox:
         assert sandbox.stop_kind == "signals"
         assert sandbox.missing[0] == "a cgroup v2 freezer (signals stop the players)"
 
 
-def test_a_player_starts_though_files_of_an_earlier_one_are_still_under_way(monkeypatch):
+def test_a_player_starts_while_an_earlier_ones_files_are_in_flight(monkeypatch):
     """The kernel refuses that to users without rights only, so its refusals are made up here."""
     send, refusals = socket.send_fds, iter([errno.ETOOMANYREFS] * 3)
 
@@ -506,7 +506,7 @@ def test_a_player_starts_though_files_of_an_earlier_one_are_still_under_way(monk
             pass
 
 
-def test_the_end_of_the_warm_parent_is_an_error_of_ours():
+def test_the_end_of_the_warm_parent_is_a_judging_error():
     with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
         warm_parent = sandbox.warm_parent.await_warmth()._warm_parent
         os.kill(warm_parent, signal.SIGKILL)
@@ -526,13 +526,13 @@ MOUNTED = """\
 """
 
 
-def test_what_covers_proc_is_told_in_the_order_in_which_it_can_be_unmounted():
+def test_mounts_over_proc_are_listed_in_unmount_order():
     assert find_covers(MOUNTED) == ["/proc/driver/nvidia/gpus/0000:01:00.0", "/proc/driver/nvidia"]
     assert find_covers("22 27 0:21 / /proc rw,relatime - proc proc rw\n") == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount anything")
-def test_where_a_container_covers_parts_of_proc_the_walls_name_them_and_stand_without_them():
+def test_the_sandbox_names_the_mounts_over_proc_and_works_without_them():
     look = f"{sys.executable} -c 'from harness.sandbox.sandbox import find_faults; print(find_faults())'"
     cover = "mount -t tmpfs none /proc/driver && mkdir /proc/driver/x && mount -t tmpfs none /proc/driver/x"
     script = f"{cover} || exit 9; {look}; umount /proc/driver/x /proc/driver; {look}"
@@ -547,13 +547,13 @@ def test_where_a_container_covers_parts_of_proc_the_walls_name_them_and_stand_wi
     assert bare == "[]"
 
 
-def test_a_folder_of_ours_cannot_be_read_by_a_player_even_if_we_are_root(tmp_path, sandbox):
+def test_a_player_cannot_see_our_folders_even_if_we_are_root(tmp_path, sandbox):
     secret = tmp_path / "secret"
     secret.write_text("seed 42")
     assert said(sandbox, prints(f"os.path.exists({str(secret)!r})")) == "False"
 
 
-def test_a_profiler_that_dies_without_reading_what_it_was_sent_has_ended(sandbox):
+def test_a_profiler_that_dies_before_reading_counts_as_crashed(sandbox):
     with sandbox.seat(PlayerFiles(name="test", files={"submission.py": "pass"})) as player:
         player.stop()
         player.send({"do": "load"})
@@ -577,25 +577,25 @@ def test_the_kernel_ends_a_player_at_the_limit_of_its_cgroup(sandbox):
     assert caught.value.message == "Used more than 1 GiB of memory."
 
 
-def test_forks_that_share_their_memory_are_counted_once(sandbox):
+def test_memory_shared_by_forks_is_counted_once(sandbox):
     family = "import os, time\nfor _ in range(12):\n    if os.fork() == 0: time.sleep(60)\ntime.sleep(0.5)"
     with sandbox.seat(entry(family)) as player:
         assert isinstance(load(player), Loaded)
 
 
-def test_empty_packets_do_not_hide_an_answer_that_was_not_asked_for(sandbox):
+def test_empty_packets_do_not_hide_an_unrequested_answer(sandbox):
     source = "import os, socket\ns = socket.socket(fileno=os.dup(900))\nfor m in (b'', b'', b'{\"is\": \"loaded\"}'): s.send(m)"
     with sandbox.seat(entry(source)) as player, pytest.raises(Foul):
         assert load(player) is None or player.refuse_early_messages()
 
 
-def test_endless_output_of_an_orphan_does_not_hide_that_the_player_ended(sandbox):
+def test_an_orphans_endless_output_does_not_hide_the_players_end(sandbox):
     source = "import os\nif os.fork() == 0:\n    while True: os.write(1, b'x' * 65536)\nos._exit(3)"
     with sandbox.seat(entry(source)) as player, pytest.raises(Foul, match="exit code 3"):
         load(player)
 
 
-def test_unwalled_players_leave_nothing_behind_either():
+def test_players_without_a_sandbox_also_leave_nothing_behind():
     daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(60)\n    os._exit(0)\ntime.sleep(0.1)"
     with Sandbox("none", memory_gib=1, use_cgroup=False) as sandbox:
         with sandbox.seat(entry(daemon)) as player:
@@ -615,7 +615,7 @@ def test_a_sandbox_leaves_no_descriptor_open():
     assert descriptors() == before
 
 
-def test_libraries_below_tmp_are_there_although_a_player_has_a_tmp_of_its_own(tmp_path, monkeypatch):
+def test_a_player_finds_libraries_below_tmp_despite_its_own_tmp(tmp_path, monkeypatch):
     library = tmp_path / "site-packages"
     library.mkdir()
     (library / "found_below_tmp.py").write_text("")

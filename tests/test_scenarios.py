@@ -62,7 +62,7 @@ def first_place(scene: Scene) -> str:
 # Copies.
 
 
-def test_a_copy_is_not_judged_if_its_original_is_heard_of_before_a_machine_is_free(scene: Scene) -> None:
+def test_a_copy_is_refused_if_its_original_arrives_before_judging(scene: Scene) -> None:
     real, mallory = scene.world.clock, scene.world.add_user("mallory")
     scene.world.clock = lambda: real() - timedelta(minutes=2)
     original = scene.world.open_pull(scene.alice, {path_of("alice"): OWN}, draft=True)
@@ -83,7 +83,7 @@ def test_a_copy_is_not_judged_if_its_original_is_heard_of_before_a_machine_is_fr
 # Places.
 
 
-def test_an_equal_time_of_another_is_a_row_of_its_own_behind_the_earlier_one(scene: Scene) -> None:
+def test_an_equal_time_by_another_author_ranks_behind_the_earlier_one(scene: Scene) -> None:
     scene.submit(scene.alice, SOURCE)
     scene.evaluate(scene.waiting()[0], scene.honest())
     pull = scene.submit(scene.world.add_user("bob"), BOBS)
@@ -92,7 +92,7 @@ def test_an_equal_time_of_another_is_a_row_of_its_own_behind_the_earlier_one(sce
     assert pull.merged_at and first_place(scene) == "alice"
 
 
-def test_an_equal_time_of_ones_own_changes_nothing(scene: Scene) -> None:
+def test_an_equal_time_by_the_same_author_changes_nothing(scene: Scene) -> None:
     scene.submit(scene.alice, SOURCE)
     scene.evaluate(scene.waiting()[0], scene.honest())
     again = scene.submit(scene.alice, FASTER)
@@ -120,7 +120,7 @@ def dueled_at_once(scene: Scene) -> tuple[Pull, Pull]:
     return pulls
 
 
-def test_a_duel_with_a_former_champion_is_fought_again_with_the_present_one(
+def test_a_challenger_who_beat_a_former_champion_duels_the_present_one(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = dueled_at_once(scene)
@@ -137,7 +137,7 @@ def test_a_duel_with_a_former_champion_is_fought_again_with_the_present_one(
     assert "Nothing to do" in settle(scene, capsys)
 
 
-def test_a_duel_is_fought_again_once_whatever_comes_of_it(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_duel_is_repeated_only_once_even_without_a_result(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     _, second = dueled_at_once(scene)
     settle(scene, capsys)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.39))  # Not fast enough this time: no duel.
@@ -148,7 +148,7 @@ def test_a_duel_is_fought_again_once_whatever_comes_of_it(scene: Scene, capsys: 
     assert attempts == [1, 2]
 
 
-def test_a_duel_that_is_asked_for_outlives_a_push(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_requested_duel_survives_a_push(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     scene.root = scene.copy_of_main()
     settings = scene.root / ".github/pullrank.yml"
     settings.write_text(settings.read_text().replace("merge: auto", "merge: manual"))
@@ -164,7 +164,7 @@ def test_a_duel_that_is_asked_for_outlives_a_push(scene: Scene, capsys: pytest.C
     assert {one.ending.state for one in scene.ledger().values() if one.ending} == {EndState.JUDGED}
 
 
-def test_a_provisional_time_is_measured_again_when_the_machine_is_idle_and_then_takes_first_place(
+def test_a_provisional_time_remeasured_on_an_idle_machine_takes_first_place(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene.submit(scene.alice, SOURCE)
@@ -182,7 +182,7 @@ def test_a_provisional_time_is_measured_again_when_the_machine_is_idle_and_then_
     assert "Won: it takes first place" in scene.comment(pull.number) and first_place(scene) == "bob"
 
 
-def test_of_two_first_entries_at_once_the_faster_gets_its_duel_even_after_the_deadline(
+def test_the_faster_of_two_first_entries_gets_its_duel_after_the_deadline(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene.submit(scene.alice, SOURCE)
@@ -237,7 +237,7 @@ def test_two_dozen_pull_requests_at_once_all_get_in(scene: Scene) -> None:
     assert all("queued since" in scene.comment(number) for number in scene.world.pulls)
 
 
-def test_an_author_who_opens_sixteen_at_once_gets_in_as_many_as_may_wait(scene: Scene) -> None:
+def test_an_author_with_sixteen_pull_requests_gets_only_the_pending_quota(scene: Scene) -> None:
     for number in range(16):
         scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE + f"x = {number}\n".encode()})
     hear_at_once(scene)
@@ -249,7 +249,7 @@ def test_an_author_who_opens_sixteen_at_once_gets_in_as_many_as_may_wait(scene: 
     assert told.count(True) == 16 - allowed
 
 
-def test_an_event_that_comes_after_a_newer_one_ends_nothing(scene: Scene) -> None:
+def test_an_older_event_after_a_newer_one_cancels_nothing(scene: Scene) -> None:
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.world.push(pull, {path_of("alice"): FASTER})
     opened, pushed = scene.events
@@ -263,7 +263,7 @@ def test_an_event_that_comes_after_a_newer_one_ends_nothing(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize("what", ["close", "convert_to_draft"])
-def test_what_is_closed_or_drafted_before_its_opening_is_heard_of_gets_no_row(scene: Scene, what: str) -> None:
+def test_a_pull_request_closed_or_drafted_before_intake_gets_no_row(scene: Scene, what: str) -> None:
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     getattr(scene.world, what)(pull)
     scene.events.reverse()
@@ -276,7 +276,7 @@ def test_what_is_closed_or_drafted_before_its_opening_is_heard_of_gets_no_row(sc
     assert scene.checks() == ["PullRank / CPU: cancelled"]
 
 
-def test_what_github_shows_no_more_gets_no_row_and_is_not_judged_again(scene: Scene) -> None:
+def test_a_pull_request_that_github_hides_gets_no_row_or_second_judging(scene: Scene) -> None:
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.intake()
     (run,) = scene.waiting()
@@ -289,7 +289,7 @@ def test_what_github_shows_no_more_gets_no_row_and_is_not_judged_again(scene: Sc
     assert not scene.judgements() and len(scene.runs("evaluate.yml")) == 1
 
 
-def test_what_was_closed_and_is_open_again_is_judged_and_merged(scene: Scene) -> None:
+def test_a_reopened_pull_request_is_judged_and_merged(scene: Scene) -> None:
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.world.close(pull)
     scene.events.reverse()
@@ -301,7 +301,7 @@ def test_what_was_closed_and_is_open_again_is_judged_and_merged(scene: Scene) ->
     assert pull.merged_at and first_place(scene) == "alice"
 
 
-def test_an_opening_that_is_heard_of_late_asks_for_nothing_once_it_is_closed(scene: Scene) -> None:
+def test_a_late_opening_event_of_a_closed_pull_request_requests_nothing(scene: Scene) -> None:
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.world.close(pull)
     (opened, _), scene.events[:] = scene.events, []
@@ -319,7 +319,7 @@ def cancel(scene: Scene, pull: Pull, ago: timedelta) -> Event:
     return scene.events.pop()
 
 
-def test_a_cancel_that_is_heard_of_after_a_push_spares_it(scene: Scene) -> None:
+def test_a_cancel_from_before_a_push_spares_the_push(scene: Scene) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     said = cancel(scene, pull, ago=timedelta(minutes=1))
     scene.world.push(pull, {path_of("alice"): FASTER})
@@ -329,7 +329,7 @@ def test_a_cancel_that_is_heard_of_after_a_push_spares_it(scene: Scene) -> None:
     assert "are newer than your comment" in scene.world.comments_on(pull.number)[-1].body
 
 
-def test_a_cancel_ends_what_was_asked_for_late_for_an_earlier_event(scene: Scene) -> None:
+def test_a_cancel_ends_a_judging_that_an_earlier_event_requested_late(scene: Scene) -> None:
     real = scene.world.clock
     scene.world.clock = lambda: real() - timedelta(seconds=50)
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
@@ -340,7 +340,7 @@ def test_a_cancel_ends_what_was_asked_for_late_for_an_earlier_event(scene: Scene
     assert not any(status.is_open for status in scene.ledger().values())
 
 
-def test_a_cancel_that_is_heard_of_twice_is_obeyed_once(scene: Scene) -> None:
+def test_a_cancel_received_twice_is_obeyed_once(scene: Scene) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     said = cancel(scene, pull, ago=timedelta())
     scene.hear(said)
@@ -359,7 +359,7 @@ def running(scene: Scene) -> set[str]:
     return {run.inputs["group"].partition("-")[2] for run in scene.waiting()}
 
 
-def test_a_draft_that_becomes_ready_is_benchmarked_no_more(scene: Scene) -> None:
+def test_a_draft_that_becomes_ready_stops_its_benchmark(scene: Scene) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=True)
     assert running(scene) == {"CPU-benchmark"}
     scene.world.mark_ready(pull)
@@ -367,7 +367,7 @@ def test_a_draft_that_becomes_ready_is_benchmarked_no_more(scene: Scene) -> None
     assert running(scene) == {"CPU-ranked"}
 
 
-def test_a_push_that_is_refused_stops_what_it_replaces(scene: Scene) -> None:
+def test_a_refused_push_stops_the_run_it_replaces(scene: Scene) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     scene.world.push(pull, {path_of("alice"): b"x = 1\n"})
     scene.intake()
@@ -384,7 +384,7 @@ def test_a_push_for_fewer_boards_stops_the_others(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("status", ["queued", "pending", "in_progress"])
-def test_a_run_that_is_no_longer_among_the_newest_is_stopped_too(scene: Scene, status: str) -> None:
+def test_a_superseded_run_behind_a_hundred_others_is_stopped_too(scene: Scene, status: str) -> None:
     pull = scene.submit(scene.alice, SOURCE, draft=True)
     (old,) = scene.waiting()
     old.status = status
@@ -398,7 +398,7 @@ def test_a_run_that_is_no_longer_among_the_newest_is_stopped_too(scene: Scene, s
 # A machine that is away.
 
 
-def test_a_machine_that_is_away_holds_back_no_other_board_and_no_merge(
+def test_an_absent_machine_holds_up_no_other_board_and_no_merge(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pull = two_boards(scene)
@@ -421,7 +421,7 @@ def test_a_machine_that_is_away_holds_back_no_other_board_and_no_merge(
     assert "Nothing to do" in capsys.readouterr().out
 
 
-def test_the_boards_that_a_merge_left_out_can_still_be_asked_for(scene: Scene) -> None:
+def test_a_board_left_out_by_a_merge_can_still_be_requested(scene: Scene) -> None:
     pull = two_boards(scene)
     settings = scene.root / ".github/pullrank.yml"
     settings.write_text(settings.read_text().replace("pending: 4", "pending: 1"))
@@ -443,7 +443,7 @@ def test_the_boards_that_a_merge_left_out_can_still_be_asked_for(scene: Scene) -
     assert "This pull request is closed" in scene.world.comments_on(closed.number)[-1].body
 
 
-def test_a_merge_is_published_whatever_it_was_that_ended_last(scene: Scene) -> None:
+def test_a_merge_is_published_even_if_the_last_judging_failed(scene: Scene) -> None:
     pull = two_boards(scene)
     scene.intake()
     first, second = scene.waiting()
@@ -458,7 +458,7 @@ def test_a_merge_is_published_whatever_it_was_that_ended_last(scene: Scene) -> N
 # Whatever may change meanwhile.
 
 
-def test_an_account_that_is_renamed_before_the_merge_is_still_itself(scene: Scene) -> None:
+def test_an_account_renamed_before_the_merge_keeps_its_folder(scene: Scene) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     scene.world.rename(scene.alice, "alicia")
     scene.evaluate(scene.waiting()[0], scene.honest())
@@ -473,7 +473,7 @@ def test_an_account_that_is_renamed_before_the_merge_is_still_itself(scene: Scen
     assert kept.merged_at
 
 
-def test_a_task_that_changed_while_it_was_judged_is_judged_again_and_then_merged(scene: Scene) -> None:
+def test_a_submission_is_rejudged_and_merged_if_its_task_changes_meanwhile(scene: Scene) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     (run,) = scene.waiting()
     assert scene.resolve(run) == 0
@@ -488,7 +488,7 @@ def test_a_task_that_changed_while_it_was_judged_is_judged_again_and_then_merged
     assert [one.edition for one in scene.judgements()] == [the_board(scene.root).edition]
 
 
-def test_after_the_deadline_a_push_is_tested_and_ranks_nothing(scene: Scene) -> None:
+def test_a_push_after_the_deadline_is_tested_but_not_ranked(scene: Scene) -> None:
     scene.root = scene.copy_of_main()
     task = scene.root / "tasks/vectoradd/task.yml"
     text = task.read_text()
@@ -526,14 +526,14 @@ def rank_in_the_last_second(scene: Scene) -> tuple[Pull, Event]:
     return pull, said
 
 
-def test_what_was_said_in_time_is_ranked_whatever_others_say_before_it_is_heard(scene: Scene) -> None:
+def test_a_rank_command_in_time_counts_despite_later_comments(scene: Scene) -> None:
     pull, said = rank_in_the_last_second(scene)
     scene.world.add_comment(pull.number, scene.world.add_user("rival"), "Late?")
     scene.hear(said)
     assert running(scene) == {"CPU-ranked"}
 
 
-def test_a_push_after_the_deadline_is_not_ranked_by_what_was_said_before(scene: Scene) -> None:
+def test_an_earlier_rank_command_does_not_rank_a_push_after_the_deadline(scene: Scene) -> None:
     pull, said = rank_in_the_last_second(scene)
     scene.world.push(pull, {path_of("alice"): FASTER})
     scene.hear(said)
@@ -541,7 +541,9 @@ def test_a_push_after_the_deadline_is_not_ranked_by_what_was_said_before(scene: 
     assert "but nothing is ranked" in scene.world.comments_on(pull.number)[-1].body
 
 
-def test_hostile_titles_branches_and_words_reach_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_titles_branches_and_words_never_reach_our_output(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
     hostile = "${{ github.token }} `id` $(id) @everyone <img src=x>\n::set-output name=wanted::true"
     mallory = scene.world.add_user("mallory", permission="read")
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE}, title=hostile, body=hostile, branch="a;$(id)")
@@ -562,7 +564,7 @@ def test_hostile_titles_branches_and_words_reach_nothing(scene: Scene, capsys: p
 # Another default branch.
 
 
-def test_any_default_branch_will_do(
+def test_the_bot_works_with_any_default_branch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene = Scene(tmp_path, monkeypatch, default_branch="trunk")
@@ -576,7 +578,7 @@ def test_any_default_branch_will_do(
 
 
 @pytest.mark.parametrize("step", [("reconcile",), ("report",)])
-def test_a_step_on_another_branch_than_the_default_one_is_refused(
+def test_a_step_on_a_non_default_branch_is_refused(
     scene: Scene, capsys: pytest.CaptureFixture[str], step: tuple[str]
 ) -> None:
     workflow, job = ("reconcile.yml", "reconcile") if step == ("reconcile",) else ("evaluate.yml", "report")

@@ -59,13 +59,13 @@ def refusal(text: bytes, kind: CaseKind = CaseKind.TEST, cases: int = 2, seconds
     return caught.value.message
 
 
-def test_right_and_wrong_tests_are_told_with_their_messages():
+def test_the_program_reports_right_and_wrong_tests_with_their_messages():
     first, second = told(TESTS + b"test.1.status: fail\ntest.1.error: row 3:\\nis 4\ncheck: fail\n")
     assert first and first.is_right
     assert second and (second.is_right, second.message) == (False, "row 3:\nis 4")
 
 
-def test_times_are_told_in_nanoseconds():
+def test_the_program_reports_times_in_nanoseconds():
     (one,) = told(BENCHMARKS + b"check: pass\n", CaseKind.BENCHMARK, 1)
     assert one and one.times
     assert (one.times.calls, one.times.mean_us, one.times.best_us) == (10, 2.0005, 2.0)
@@ -75,7 +75,7 @@ def test_other_keys_blank_lines_and_windows_line_ends_pass():
     assert all(told(b"system.gpu: none\r\n\r\n" + TESTS + b"test.1.status: pass\r\ncheck: pass\r\n"))
 
 
-def test_what_a_program_says_of_a_case_beyond_the_protocol_is_read_past():
+def test_the_judge_ignores_keys_of_a_case_beyond_the_protocol():
     text = BENCHMARKS + b"benchmark.0.bytes_per_s: 1e12\nbenchmark.0.message: 1.4 times as fast\ncheck: pass\n"
     (one,) = told(text, CaseKind.BENCHMARK, 1)
     assert one and one.is_right and one.times
@@ -85,13 +85,13 @@ def test_what_a_program_says_of_a_case_beyond_the_protocol_is_read_past():
 @pytest.mark.parametrize(
     "text", [b"check: fail\nerror: no function\n'forward'\n", b"error: no function\n'forward'\ncheck: fail\n"]
 )
-def test_why_it_fails_as_a_whole_may_stand_before_or_behind_the_verdict(text):
+def test_the_error_of_a_whole_run_may_precede_or_follow_the_verdict(text):
     with pytest.raises(Foul, match=r"^no function\n'forward'$") as caught:
         told(text)
     assert caught.value.verdict is Verdict.WRONG_ANSWER
 
 
-def test_a_message_may_go_on_over_lines_until_the_next_key_of_the_protocol():
+def test_a_message_continues_over_lines_until_the_next_protocol_key():
     text = (
         TESTS
         + b"test.1.status: fail\ntest.1.error: two differ\n  (0, 1): 3\nexpected: 4\ngot: 5\ngot: 6\ncheck: fail\n"
@@ -100,7 +100,7 @@ def test_a_message_may_go_on_over_lines_until_the_next_key_of_the_protocol():
     assert second and second.message == "two differ\n  (0, 1): 3\nexpected: 4\ngot: 5\ngot: 6"
 
 
-def test_what_was_not_said_is_missing_and_no_verdict_follows_from_it():
+def test_an_unreported_case_is_missing_and_leaves_no_verdict():
     lines = Lines(CaseKind.TEST, 2)
     lines.feed(TESTS + b"test.1.status: pa")
     first, second = lines.end(1.0)
@@ -136,11 +136,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
-def test_lines_that_no_sound_program_writes_are_refused(text, message):
+def test_invalid_or_contradictory_lines_are_refused(text, message):
     assert message in refusal(TESTS + text)
 
 
-def test_another_count_of_cases_is_refused_and_a_missing_one_too():
+def test_a_wrong_or_missing_count_of_cases_is_refused():
     assert "'test-count' must be about the 2 tests" in refusal(b"test-count: 10000\n")
     assert "'benchmark-count' must be" in refusal(b"benchmark-count: 2\n")
     assert "without 'test-count'" in refusal(b"test.0.status: pass\ntest.1.status: pass\ncheck: pass\n")
@@ -155,13 +155,13 @@ def test_too_many_bytes_are_refused_whatever_they_say():
     "value",
     ["nan", "NaN", "inf", "-inf", "Infinity", "-1", "0", "1e400", "1e15", "", "1_000", "0x10", "1,5", "٣", "1 ns"],
 )
-def test_times_that_are_no_positive_numbers_are_refused(value):
+def test_times_that_are_not_positive_numbers_are_refused(value):
     text = BENCHMARKS.replace(b"2000.5", value.encode())
     assert "'benchmark.0.mean' must be nanoseconds" in refusal(text, CaseKind.BENCHMARK, 1)
 
 
 @pytest.mark.parametrize("value", [b"0", b"-3", b"1.5", b"9" * 5000, b"inf"])
-def test_a_count_of_calls_that_is_none_is_refused(value):
+def test_an_invalid_count_of_calls_is_refused(value):
     text = BENCHMARKS.replace(b"runs: 10", b"runs: " + value)
     assert "'benchmark.0.runs' must be a count of calls" in refusal(text, CaseKind.BENCHMARK, 1)
 
@@ -188,7 +188,7 @@ def test_a_failure_that_names_no_case_is_a_wrong_answer():
     assert caught.value.verdict is Verdict.WRONG_ANSWER
 
 
-def test_the_program_is_told_mode_and_cases_as_kernelbot_writes_them():
+def test_the_program_gets_mode_and_cases_in_kernelbots_format():
     assert [name_of(mode, CaseKind.BENCHMARK) for mode in (Mode.BENCHMARK, Mode.RANKED)] == ["benchmark", "leaderboard"]
     assert name_of(Mode.RANKED, CaseKind.TEST) == "test"
     assert case_line({"size": 3, "shape": (4, 8), "kind": "even"}) == "size: 3; shape: [4, 8]; kind: even"
@@ -221,7 +221,7 @@ def test_every_example_gets_the_verdict_of_its_folder(name, tasks, capsys):
 
 @pytest.mark.walls
 @pytest.mark.parametrize("name", ["rowsum", "rowsum_cu"])
-def test_a_ranked_judging_runs_six_processes_each_on_a_seed_of_its_own(name, tasks):
+def test_a_ranked_judging_runs_six_processes_each_with_its_own_seed(name, tasks):
     task = tasks[name]
     judgement = judged(task, task.examples[0].path.read_text(), Mode.RANKED)
     assert (judgement.verdict, judgement.claim, judgement.is_rankable) == ("AC", "self-timed", True), judgement.message
@@ -234,7 +234,7 @@ def test_a_ranked_judging_runs_six_processes_each_on_a_seed_of_its_own(name, tas
 
 
 @pytest.mark.walls
-def test_a_program_that_ends_while_the_judge_is_held_up_is_not_a_failure(tasks, monkeypatch):
+def test_a_program_that_ends_while_the_judge_is_delayed_does_not_fail(tasks, monkeypatch):
     """Under load, program and keeper may end between two of the judge's looks."""
 
     def is_gone_by_now(player: PlayerHandle) -> bool:
@@ -250,7 +250,7 @@ def test_a_program_that_ends_while_the_judge_is_held_up_is_not_a_failure(tasks, 
 
 
 @pytest.mark.walls
-def test_several_ranks_are_started_by_the_program_and_judged_as_one(tasks):
+def test_the_program_starts_several_ranks_and_they_are_judged_as_one(tasks):
     """With gloo, on cores: how many GPUs a rank finds is the device's business."""
     task = tasks["allsum"]
     assert (task.multi_gpu, task.board("CPU").world_size) == (True, 3)
@@ -261,7 +261,7 @@ def test_several_ranks_are_started_by_the_program_and_judged_as_one(tasks):
 
 
 @pytest.mark.parametrize("count", [0, 65, "2", True])
-def test_a_case_says_how_many_gpus_it_needs(tmp_path, count):
+def test_an_invalid_number_of_gpus_in_a_case_is_refused(tmp_path, count):
     assert run(["task", "import", str(SET), "--out", str(tmp_path)]) == 0
     folder = tmp_path / "allsum"
     text = (folder / "task.yml").read_text()
@@ -279,7 +279,7 @@ def test_a_failed_compilation_names_the_lines_at_fault(tasks):
 
 
 @pytest.mark.walls
-def test_a_program_that_its_submission_made_impossible_to_execute_is_the_submissions_fault(tasks):
+def test_an_unexecutable_program_is_the_submissions_fault(tasks):
     """Its file begins like every other; its interpreter's name is too long for the kernel."""
     task = tasks["rowsum_cu"]
     interpreter = '__asm__(".pushsection .interp,\\"a\\"\\n.fill 5000,1,65\\n.byte 0\\n.popsection");\n'
@@ -305,7 +305,7 @@ if len(sys.argv) == 3:
 
 
 @pytest.mark.walls
-def test_a_forger_who_agrees_with_himself_is_believed_and_the_claim_says_so(tasks, capsys):
+def test_a_consistent_forger_is_accepted_with_the_claim_self_timed(tasks, capsys):
     """An attack that this evaluator cannot prevent: the reason for the weaker claim."""
     judgement = judged(tasks["rowsum"], FORGER, Mode.RANKED)
     assert (judgement.verdict, judgement.claim) == (Verdict.ACCEPTED, Claim.SELF_TIMED)
@@ -331,13 +331,13 @@ def row_sums(rows):
 
 
 @pytest.mark.walls
-def test_the_walls_hold_for_a_program_as_for_a_player(tasks):
+def test_the_sandbox_contains_a_program_like_a_player(tasks):
     judgement = judged(tasks["rowsum"], LOOKS_AROUND)
     assert judgement.verdict is Verdict.ACCEPTED, (judgement.message, judgement.log)
 
 
 @pytest.mark.walls
-def test_nothing_may_be_said_while_it_is_built(tasks):
+def test_a_submission_must_not_report_during_the_build(tasks):
     source = "import os\nif __name__ == '__main__':\n    os.write(901, b'check: pass')\n"
     judgement = judged(tasks["rowsum"], source)
     assert judgement.verdict is Verdict.SECURITY_VIOLATION
@@ -345,7 +345,7 @@ def test_nothing_may_be_said_while_it_is_built(tasks):
 
 
 @pytest.mark.walls
-def test_what_the_build_leaves_in_its_cache_is_there_and_cannot_be_changed(tasks):
+def test_the_program_sees_the_builds_cache_and_cannot_change_it(tasks):
     source = """\
 import os
 if __name__ == "__main__":
@@ -361,7 +361,7 @@ def row_sums(rows):
 
 
 @pytest.mark.walls
-def test_children_that_outlive_the_program_end_with_it(tasks):
+def test_the_children_of_a_program_end_with_it(tasks):
     source = """\
 import os, time
 def row_sums(rows):
@@ -381,14 +381,14 @@ def test_a_submission_may_use_torch(tasks):
     assert judged(replace(task, limits=patient), source).verdict is Verdict.ACCEPTED
 
 
-def test_without_walls_it_is_judged_and_never_ranks(tasks):
+def test_a_judging_without_a_sandbox_never_ranks(tasks):
     task = tasks["rowsum"]
     judgement = judged(task, task.examples[0].path.read_text(), Mode.RANKED, sandbox="none")
     assert (judgement.verdict, judgement.claim, judgement.is_rankable) == ("AC", "self-timed", False)
 
 
 @pytest.mark.walls
-def test_a_table_in_the_terminal_says_who_took_the_times(tasks, capsys):
+def test_the_terminal_marks_benchmarks_as_self_timed(tasks, capsys):
     task = tasks["rowsum"]
     file = str(task.examples[0].path)
     assert run(["benchmark", file, "--task-dir", str(task.folder)]) == 0
@@ -397,7 +397,7 @@ def test_a_table_in_the_terminal_says_who_took_the_times(tasks, capsys):
     assert "could forge verdict and times" in said
 
 
-def test_there_are_no_duels_where_a_tasks_own_program_takes_the_times(tasks):
+def test_a_task_timed_by_its_own_program_has_no_duels(tasks):
     file = read_submission(tasks["rowsum"].examples[0].path)
     with pytest.raises(TaskError, match="does not support duels"):
         duel(tasks["rowsum"].board("CPU"), file, file)

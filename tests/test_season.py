@@ -21,26 +21,26 @@ def season(tmp_path_factory: pytest.TempPathFactory) -> Season:
     return make_season(tmp_path_factory.mktemp("season") / "one", SMALL)
 
 
-def test_every_file_of_its_ledger_is_a_judgement_that_can_be_read(season: Season) -> None:
+def test_every_file_in_the_seasons_ledger_is_a_readable_judgement(season: Season) -> None:
     contents = season.ledger.judgements()
     assert not contents.faults
     assert 300 < len(contents.judgements) < 500
     assert {one.verdict for one in contents.judgements} == {Verdict.ACCEPTED, Verdict.WRONG_ANSWER}
 
 
-def test_only_a_busy_machine_is_said_to_have_been_busy(season: Season) -> None:
+def test_unsteady_judgements_come_only_from_busy_machines(season: Season) -> None:
     judgements = season.ledger.judgements().judgements
     unsteady = [one for one in judgements if any(case.timing and not case.timing.steady for case in one.benchmarks)]
     assert unsteady and not any(one.machine.quiet for one in unsteady)
 
 
-def test_every_judged_file_is_at_hand_by_its_digest(season: Season) -> None:
+def test_the_season_has_every_judged_file_by_its_digest(season: Season) -> None:
     for judgement in season.ledger.judgements().judgements:
         source = season.source_of(judgement)
         assert source and hashlib.sha256(source.encode()).hexdigest() == judgement.submission.digest
 
 
-def test_it_has_ties_duels_editions_records_and_a_board_that_nobody_entered(season: Season) -> None:
+def test_the_season_has_ties_duels_editions_records_and_an_empty_board(season: Season) -> None:
     files = boards_of(season.tasks, season.ledger, [])
     boards = [ranked(one, season.ledger, Moderated(), allow_unwalled=False, now=END).table for one in files]
     rows = [row for board in boards for row in board.rows]
@@ -53,7 +53,7 @@ def test_it_has_ties_duels_editions_records_and_a_board_that_nobody_entered(seas
     assert any(task.deadline is None for task in season.tasks)
 
 
-def test_an_earlier_edition_has_duels_of_its_own(tmp_path: Path) -> None:
+def test_an_earlier_edition_has_its_own_duels(tmp_path: Path) -> None:
     made = make_season(tmp_path / "one", Size(tasks=2, gpus=1, authors=40, judgements=200))
     (board,) = made.tasks[1].boards
     earlier = [
@@ -64,7 +64,7 @@ def test_an_earlier_edition_has_duels_of_its_own(tmp_path: Path) -> None:
     assert {one.duel.opponent_digest for one in earlier if one.duel} <= judged_then
 
 
-def test_the_same_seed_makes_the_same_bytes_and_another_seed_others(season: Season, tmp_path: Path) -> None:
+def test_only_the_same_seed_makes_the_same_bytes(season: Season, tmp_path: Path) -> None:
     size = Size(tasks=2, gpus=2, authors=8, judgements=12)
     found = []
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
@@ -74,13 +74,13 @@ def test_the_same_seed_makes_the_same_bytes_and_another_seed_others(season: Seas
     assert found[0] == found[1] != found[2]
 
 
-def test_it_takes_no_folder_that_holds_something(tmp_path: Path) -> None:
+def test_the_season_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(PullRankError, match="not empty"):
         make_season(tmp_path, SMALL)
 
 
-def test_its_command_builds_its_site(tmp_path: Path) -> None:
+def test_the_season_command_builds_its_site(tmp_path: Path) -> None:
     folder = tmp_path / "one"
     ran = CliRunner().invoke(main, [str(folder), "--judgements", "60", "--authors", "8"])
     assert ran.exit_code == 0, ran.output

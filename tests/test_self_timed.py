@@ -88,7 +88,7 @@ def places(table: Standings) -> list[tuple[int, str]]:
 # The judgement.
 
 
-def test_a_told_time_is_written_and_read_and_never_claims_more(board):
+def test_a_self_timed_judgement_survives_json_and_cannot_claim_more(board):
     judgement = judged(board, "ada", 100.0, 200.0)
     again = Judgement.from_json(judgement.to_json())
     assert again.benchmarks == judgement.benchmarks
@@ -98,7 +98,7 @@ def test_a_told_time_is_written_and_read_and_never_claims_more(board):
             judged(board, "ada", 100.0, 200.0, claim=claim)
 
 
-def test_six_processes_make_an_interval_and_fewer_say_what_they_know():
+def test_six_processes_give_an_interval_and_fewer_use_their_own_error():
     many, one = told(100.0), told(100.0, processes=1)
     assert (many.time_us.low, many.time_us.high) == (pytest.approx(99.9), pytest.approx(100.1))
     assert (one.time_us.low, one.time_us.high) == (pytest.approx(98.921, abs=0.01), pytest.approx(100.879, abs=0.01))
@@ -110,7 +110,7 @@ def test_six_processes_make_an_interval_and_fewer_say_what_they_know():
 @pytest.mark.parametrize(
     "changes", [{"best_us": 101.0}, {"worst_us": 99.0}, {"calls": 0}, {"std_us": -1.0}, {"mean_us": float("nan")}]
 )
-def test_a_run_that_contradicts_itself_is_no_run(changes):
+def test_a_run_that_contradicts_itself_is_refused(changes):
     with pytest.raises(ValidationError):
         told_run(100.0, **changes) if "mean_us" not in changes else told_run(changes["mean_us"])
 
@@ -130,7 +130,7 @@ def test_a_benchmark_has_one_kind_of_time(board):
 # Standings.
 
 
-def test_who_is_faster_beyond_a_tie_takes_first_place_without_a_duel(board):
+def test_a_faster_entry_beyond_a_tie_takes_first_place_without_a_duel(board):
     judgements = [
         judged(board, "ada", 100.0, 200.0),
         judged(board, "bob", 99.7, 199.8, minute=1),
@@ -145,7 +145,7 @@ def test_who_is_faster_beyond_a_tie_takes_first_place_without_a_duel(board):
     assert table.nominal_us == ()
 
 
-def test_one_who_may_be_faster_keeps_first_place_from_nobody_who_is(board):
+def test_an_uncertain_time_does_not_keep_a_faster_one_from_first_place(board):
     unsure = judged(board, "wide", 46.0, 46.0, minute=1)
     wide = ToldTiming.of((told_run(46.0, best_us=38.0, worst_us=55.0, err_us=3.0),))
     cases = tuple(case.model_copy(update={"told": wide}) if case.told else case for case in unsure.cases)
@@ -155,7 +155,7 @@ def test_one_who_may_be_faster_keeps_first_place_from_nobody_who_is(board):
     assert not any(row.unproven for row in table.rows)
 
 
-def test_judgements_of_one_file_are_pooled_and_first_place_follows(board):
+def test_pooled_judgements_of_one_file_can_change_first_place(board):
     lucky = judged(board, "ada", 90.0, 180.0)
     second = judged(board, "bob", 100.0, 200.0, minute=1)
     pooled = [judged(board, "ada", 130.0, 260.0, minute=minute) for minute in (2, 3, 4)]
@@ -163,13 +163,13 @@ def test_judgements_of_one_file_are_pooled_and_first_place_follows(board):
     assert places(standings(board, [lucky, second, *pooled])) == [(1, "bob"), (2, "ada")]
 
 
-def test_no_duel_is_ever_due(board):
+def test_a_self_timed_board_never_has_a_due_duel(board):
     table = standings(board, [judged(board, "ada", 100.0, 200.0), judged(board, "bob", 99.9, 199.9, minute=1)])
     assert places(table) == [(1, "ada"), (1, "bob")]
     assert not list(find_due_rows([table]))
 
 
-def test_what_was_told_does_not_rank_where_the_referee_judges(board):
+def test_a_self_timed_judgement_does_not_rank_on_a_refereed_board(board):
     forged = judged(board, "mallory", 0.001, 0.001)
     refereed = replace(board.task, evaluator=Evaluator.REFEREE).board("CPU")
     moved = forged.model_copy(update={"edition": refereed.edition})
@@ -177,7 +177,7 @@ def test_what_was_told_does_not_rank_where_the_referee_judges(board):
     assert (table.rows, table.unranked) == ((), 1)
 
 
-def test_a_time_below_the_hardwares_floor_is_seen_also_where_it_was_told(board):
+def test_a_self_timed_time_below_the_hardwares_floor_is_detected(board):
     work = Work(bytes="10**9", flops=None)
     heavy = replace(board.task, work=work).board("CPU")
     gpu = Gpu(runs_on="ubuntu-latest", bandwidth_gbs=100.0)
@@ -187,7 +187,7 @@ def test_a_time_below_the_hardwares_floor_is_seen_also_where_it_was_told(board):
 # Where it is shown.
 
 
-def test_comment_and_terminal_say_it_and_speak_of_no_anchor(board, capsys):
+def test_the_comment_and_terminal_mark_self_timed_and_mention_no_anchor(board, capsys):
     judgements = [judged(board, "ada", 100.0, 200.0), judged(board, "bob", 150.0, 300.0, minute=1)]
     text = render(judgements[-1], board, standings(board, judgements))
     assert "| Benchmark | Time, self-timed | First place | Best call |" in text
@@ -201,7 +201,7 @@ def test_comment_and_terminal_say_it_and_speak_of_no_anchor(board, capsys):
     assert "self-timed, so not verified: ada, bob" in said
 
 
-def test_a_failed_judging_says_it_too(board):
+def test_the_comment_on_a_failed_judging_also_warns_about_forgery(board):
     build = CaseResult(kind=CaseKind.BUILD, params={}, verdict=Verdict.COMPILE_ERROR, message="no", seconds=1.0)
     failed = judged(board, "ada", 1.0, 1.0).model_copy(
         update={"cases": (build,), "verdict": Verdict.COMPILE_ERROR, "message": "no"}
@@ -209,7 +209,7 @@ def test_a_failed_judging_says_it_too(board):
     assert "could forge verdict and times" in render(failed, board)
 
 
-def test_the_site_marks_each_row_and_each_page(board, tmp_path):
+def test_the_site_marks_each_row_and_page_as_self_timed(board, tmp_path):
     ledger = Ledger(tmp_path / "ledger")
     for number, login in enumerate(("ada", "bob")):
         ledger.append(judged(board, login, 100.0 + number * 50, 200.0, minute=number), f"r{number}")

@@ -23,14 +23,14 @@ def url(tmp_path: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def test_it_serves_on_loopback_on_a_free_port(url: str) -> None:
+def test_the_server_listens_on_loopback_on_a_free_port(url: str) -> None:
     assert url.startswith("http://127.0.0.1:")
     with urllib.request.urlopen(url) as answer:
         assert b"boards" in answer.read()
 
 
 @pytest.mark.parametrize("path", ["nowhere", "a/b/c/", "folder/", "../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd"])
-def test_what_is_not_there_gets_the_sites_own_404_page(url: str, path: str) -> None:
+def test_a_missing_path_gets_the_sites_own_404_page(url: str, path: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(url + path)
     with error.value as answer:
@@ -38,18 +38,18 @@ def test_what_is_not_there_gets_the_sites_own_404_page(url: str, path: str) -> N
         assert b"no such page" in answer.read()
 
 
-def test_it_is_quiet(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_server_prints_nothing(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     with urllib.request.urlopen(url) as answer:
         answer.read()
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_folder_without_a_site_says_how_to_build_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_site_is_refused_with_a_build_hint(tmp_path: Path) -> None:
     with pytest.raises(PullRankError, match="pullrank site build"):
         site_server(tmp_path)
 
 
-def test_a_taken_port_is_named(tmp_path: Path) -> None:
+def test_the_server_names_a_port_that_is_taken(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("")
     with site_server(tmp_path) as first, pytest.raises(PullRankError, match=r"port \d+ .*--port 0"):
         site_server(tmp_path, first.server_address[1])

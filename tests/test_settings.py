@@ -73,7 +73,7 @@ def test_a_fresh_fork_has_one_practice_board_on_hosted_machines() -> None:
     assert not settings.bans
 
 
-def test_what_is_commented_out_in_the_shipped_file_can_be_used_as_it_stands(tmp_path: Path) -> None:
+def test_the_commented_examples_in_the_shipped_file_are_valid(tmp_path: Path) -> None:
     # An example is what looks like YAML behind its `# `; prose does not.
     text = re.sub(r"(?m)^( *)# ( *)(?=[A-Za-z0-9_]+:( |$)|- \{)(?!auto:)", r"\1\2", SHIPPED.read_text())
     settings = load(tmp_path, text)
@@ -83,7 +83,7 @@ def test_what_is_commented_out_in_the_shipped_file_can_be_used_as_it_stands(tmp_
     assert settings.bans[0].login == "mallory"
 
 
-def test_all_but_the_gpus_may_be_left_out(tmp_path: Path) -> None:
+def test_settings_may_omit_everything_but_the_gpus(tmp_path: Path) -> None:
     settings = load(tmp_path, CPU)
     assert (settings.title, settings.description, settings.merge) == ("PullRank", "", Merge.AUTO)
     assert settings.limits == Quotas(
@@ -138,7 +138,7 @@ announcements: {records: false, webhooks: [{secret: DISCORD_WEBHOOK}, {secret: D
         ),
     ],
 )
-def test_a_place_to_run_has_the_forms_of_a_workflow(
+def test_runs_on_accepts_the_same_forms_as_a_workflow(
     tmp_path: Path, text: str, read: object, for_workflows: object
 ) -> None:
     gpu = load(tmp_path, f"gpus: {{X: {{runs_on: {text}}}}}").gpu("X")
@@ -146,7 +146,7 @@ def test_a_place_to_run_has_the_forms_of_a_workflow(
     assert json.loads(gpu.runs_on_json) == for_workflows
 
 
-def test_what_a_board_does_not_say_it_takes_from_the_table_by_its_name_or_its_model(tmp_path: Path) -> None:
+def test_a_board_takes_missing_values_from_the_table_by_name_or_model(tmp_path: Path) -> None:
     settings = load(
         tmp_path,
         "gpus: {h-100: {runs_on: a}, fast: {runs_on: b, model: MI300X, bandwidth_gbs: 5325}, own: {runs_on: c}}",
@@ -157,7 +157,7 @@ def test_what_a_board_does_not_say_it_takes_from_the_table_by_its_name_or_its_mo
     assert settings.gpu("own") == Gpu(runs_on="c")
 
 
-def test_an_unknown_gpu_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+def test_an_unknown_gpu_is_refused_with_a_list_of_the_known_ones(tmp_path: Path) -> None:
     settings = load(tmp_path, "gpus: {CPU: {runs_on: a}, H100: {runs_on: b}}")
     with pytest.raises(SettingsError, match=r"no GPU 'h100'; did you mean 'H100'\? It has: CPU, H100"):
         settings.gpu("h100")
@@ -175,12 +175,12 @@ def test_an_unknown_gpu_is_refused_with_those_that_there_are(tmp_path: Path) -> 
         ("{login: mallory, reason: x}", 7, "ada", False),
     ],
 )
-def test_a_ban_is_of_the_account(tmp_path: Path, ban: str, user_id: int, login: str, meets: bool) -> None:
+def test_a_ban_applies_to_the_account(tmp_path: Path, ban: str, user_id: int, login: str, meets: bool) -> None:
     settings = load(tmp_path, f"{CPU}bans: [{ban}]")
     assert bool(settings.find_ban(user_id, login)) is meets
 
 
-def test_settings_that_are_not_there_are_said_to_be_missing(tmp_path: Path) -> None:
+def test_a_missing_settings_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"pullrank\.yml:1: cannot be read: No such file"):
         load_settings(tmp_path / "pullrank.yml")
 
@@ -229,7 +229,7 @@ def test_the_shipped_settings_fit_the_schema() -> None:
         lambda settings: settings.pop("gpus"),
     ],
 )
-def test_an_editor_sees_what_is_wrong_however_deep_it_lies(tmp_path: Path, damage: Callable[[Any], object]) -> None:
+def test_the_schema_catches_faults_at_any_depth(tmp_path: Path, damage: Callable[[Any], object]) -> None:
     settings = yaml.safe_load(in_full())
     load(tmp_path, yaml.safe_dump(settings))
     damage(settings)

@@ -146,7 +146,7 @@ def ready(prepared, monkeypatch, capsys) -> Iterator[Stage]:
 # From a fresh repository to one that is ready.
 
 
-def test_a_fresh_repository_is_looked_at_and_nothing_is_changed(stage):
+def test_a_check_of_a_fresh_repository_changes_nothing(stage):
     states = stage.states("--check")
     assert list(states) == ALL
     assert {name for name, state in states.items() if state == "ok"} == GOOD_WHEN_NEW
@@ -154,7 +154,7 @@ def test_a_fresh_repository_is_looked_at_and_nothing_is_changed(stage):
     assert stage.writes() == []
 
 
-def test_a_fresh_repository_is_set_up_and_then_all_is_ok(stage):
+def test_setup_makes_a_fresh_repository_ready(stage):
     changed = {name for name, state in stage.states().items() if state == "changed"}
     assert changed == set(ALL) - GOOD_WHEN_NEW
     assert set(stage.states("--check").values()) == {"ok"}
@@ -258,7 +258,7 @@ DAMAGES: list[tuple[str, str, Callable[[World], None]]] = [
 
 
 @pytest.mark.parametrize(("name", "fault", "damage"), DAMAGES, ids=[f"{name}: {fault}" for name, fault, _ in DAMAGES])
-def test_each_damage_is_named_alone_and_mended_alone(name, fault, damage, ready):
+def test_setup_reports_and_repairs_each_damage_alone(name, fault, damage, ready):
     damage(ready.world)
     code, out, _ = ready.call("--check", "--json")
     bad = [one for one in json.loads(out)["settings"] if one["state"] != "ok"]
@@ -269,17 +269,17 @@ def test_each_damage_is_named_alone_and_mended_alone(name, fault, damage, ready)
     assert set(ready.states("--check").values()) == {"ok"}
 
 
-def test_every_setting_but_the_branchs_name_is_damaged_above():
+def test_the_damage_tests_cover_every_setting_but_the_default_branch():
     assert {name for name, *_ in DAMAGES} == set(ALL) - {"default branch"}
 
 
-def test_a_default_branch_of_another_name_is_left_to_people(ready):
+def test_setup_does_not_rename_the_default_branch(ready):
     ready.world.settings["repository"] = {"default_branch": "trunk"}
     assert ready.states()["default branch"] == "missing"
     assert "rename it to main" in ready.call()[1]
 
 
-def test_what_an_organiser_added_stays(ready):
+def test_setup_keeps_settings_that_an_organiser_added(ready):
     settings = ready.world.settings
     main, environment, policy = (
         ruleset(ready.world, "main"),
@@ -339,7 +339,7 @@ def test_what_an_organiser_added_stays(ready):
 # Who may not.
 
 
-def test_who_is_no_admin_sees_little_and_is_told_so(ready):
+def test_a_non_admin_learns_which_settings_cannot_be_seen(ready):
     token = ready.world.personal_token(ready.world.add_user("wanda", permission="write"))
     code, out, _ = ready.call("--check", "--json", token=token)
     found = {one["name"]: one for one in json.loads(out)["settings"]}
@@ -350,13 +350,13 @@ def test_who_is_no_admin_sees_little_and_is_told_so(ready):
     assert found["approval"]["found"] == "your account is not an admin of acme/kernels"
 
 
-def test_a_stranger_does_not_take_a_hidden_site_for_a_missing_one(stage):
+def test_a_hidden_site_does_not_count_as_missing_for_a_stranger(stage):
     token = stage.world.personal_token(stage.world.add_user("wanda"))
     states = stage.states("--check", token=token)
     assert {states["site"], states["merging"], states["environment"]} == {"cannot be seen"}
 
 
-def test_only_an_admin_may_set_it_up(stage):
+def test_only_an_admin_may_run_setup(stage):
     token = stage.world.personal_token(stage.world.add_user("wanda", permission="write"))
     code, out, err = stage.call(token=token)
     assert (code, out) == (2, "")
@@ -372,7 +372,7 @@ def test_only_an_admin_may_set_it_up(stage):
         ("pages", {"site"}),
     ],
 )
-def test_a_right_that_the_token_lacks_is_named(lacking, hidden, ready):
+def test_setup_names_a_permission_that_the_token_lacks(lacking, hidden, ready):
     rights = {name: level for name, level in RIGHTS.items() if name != lacking}
     code, out, _ = ready.call("--check", "--json", token=ready.fine_grained(**rights))
     found = {one["name"]: one["found"] for one in json.loads(out)["settings"] if one["state"] == "cannot be seen"}
@@ -385,7 +385,7 @@ def test_a_right_that_the_token_lacks_is_named(lacking, hidden, ready):
     )
 
 
-def test_a_token_that_may_only_look_changes_nothing_and_each_refusal_is_told(stage):
+def test_a_read_only_token_changes_nothing_and_every_refusal_is_reported(stage):
     token = stage.fine_grained(**dict.fromkeys(RIGHTS, "read"))
     code, out, err = stage.call(token=token)
     assert (code, err) == (1, "")
@@ -446,7 +446,7 @@ def test_an_app_can_be_replaced_by_another(stage, key_file):
         ({"metadata": "read"}, "Actions, Checks, Contents, Issues, Pull requests, Workflows"),
     ],
 )
-def test_an_app_that_may_do_too_little_is_not_stored(permissions, message, stage, key_file):
+def test_an_app_with_too_few_permissions_is_not_stored(permissions, message, stage, key_file):
     app = stage.world.add_app("kernels-bot", permissions)
     code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file))
     assert code == 2
@@ -461,7 +461,7 @@ def test_a_key_of_another_app_is_refused(stage, key_file):
 
 
 @pytest.mark.parametrize(("text", "why"), [(None, "No such file or directory"), ("-----BEGIN", "is no private key")])
-def test_a_file_that_is_no_key_is_named_and_nothing_is_sent(text, why, stage, tmp_path):
+def test_a_file_without_a_key_is_named_and_nothing_is_sent(text, why, stage, tmp_path):
     file = tmp_path / "key.pem"
     if text:
         file.write_text(text)
@@ -485,7 +485,7 @@ def test_an_app_needs_its_key(options, stage):
     assert "--app and --app-key belong together, without --check and --new-app" in err
 
 
-def test_a_token_that_may_not_write_secrets_is_told_what_it_lacks(stage, key_file):
+def test_setup_names_the_permission_needed_to_write_secrets(stage, key_file):
     app = stage.world.add_app("kernels-bot", PERMISSIONS)
     token = stage.fine_grained(**RIGHTS)
     code, _, err = stage.call("--app", app.client_id, "--app-key", str(key_file), token=token)
@@ -505,7 +505,7 @@ def test_a_fork_is_refused(stage):
     assert stage.writes() == []
 
 
-def test_a_private_repository_is_told_what_its_plan_lacks_and_set_up_otherwise(stage):
+def test_setup_reports_what_a_private_repositorys_plan_lacks_and_does_the_rest(stage):
     stage.world.settings["repository"] = {"private": True, "visibility": "private"}
     found = {one["name"]: one for one in json.loads(stage.call("--json")[1])["settings"]}
     assert not {"approval", "event policy", "reporting"} & found.keys()
@@ -528,7 +528,7 @@ def test_a_private_repository_is_told_what_its_plan_lacks_and_set_up_otherwise(s
     ],
 )
 @pytest.mark.parametrize("check", [[], ["--check"]])
-def test_what_is_wrong_with_the_call_is_one_message(options, token, message, check, stage):
+def test_a_wrong_call_gets_one_error_message(options, token, message, check, stage):
     stage.patch.setenv("GH_TOKEN", stage.world.personal_token().value if token is None else token)
     stage.patch.setattr("shutil.which", lambda name: None)
     code = cli.run(["setup", "--repo", stage.world.repository, *options, *check])
@@ -539,7 +539,7 @@ def test_what_is_wrong_with_the_call_is_one_message(options, token, message, che
     assert stage.writes() == []
 
 
-def test_another_repository_is_not_touched(stage):
+def test_a_repository_without_our_workflows_is_not_changed(stage):
     stage.world.commit(dict.fromkeys(SHIPPED) | {".github/workflows/build.yml": "name: Build\non: push\njobs: {}\n"})
     code, _, err = stage.call()
     assert code == 2
@@ -547,7 +547,7 @@ def test_another_repository_is_not_touched(stage):
     assert stage.writes() == []
 
 
-def test_an_outage_ends_it_and_the_next_run_goes_on(stage):
+def test_an_outage_ends_setup_and_the_next_run_continues(stage):
     stage.server.fail("POST */rulesets", Failure(status=502))
     code, out, err = stage.call()
     assert (code, out) == (3, "")
@@ -558,7 +558,7 @@ def test_an_outage_ends_it_and_the_next_run_goes_on(stage):
 # Policies.
 
 
-def test_a_policy_of_the_organisation_that_blocks_is_named_and_left_alone(ready):
+def test_a_blocking_policy_of_the_organisation_is_reported_and_left_alone(ready):
     rule = {
         "type": "restrict_action_events",
         "parameters": {"allowed_events": sorted(set(EVENTS) - {"pull_request_target"})},
@@ -577,7 +577,7 @@ def is_told_that_policies_are_unclear(stage, token=None):
     assert "  event policy: Settings → Actions → Policies → New policy: PullRank" in out
 
 
-def test_a_404_for_policies_is_never_ok_whatever_it_means(ready):
+def test_a_404_for_policies_never_counts_as_ok(ready):
     is_told_that_policies_are_unclear(ready, ready.fine_grained(actions="read", contents="read", issues="read"))
     assert ready.states("--check")["event policy"] == "ok"
     ready.world.settings["policies"] = None
@@ -614,13 +614,13 @@ def test_every_active_policy_must_let_our_events_pass(policies, faults):
 # Rules that stand alone.
 
 
-def test_a_ruleset_as_it_is_made_has_no_faults_and_is_mended_to_itself():
+def test_a_new_ruleset_has_no_faults_and_needs_no_repair():
     made = mend_ruleset(None, MAIN_RULESET)
     assert find_ruleset_faults(made, MAIN_RULESET) == []
     assert mend_ruleset(made, MAIN_RULESET) == made
 
 
-def test_what_a_rule_says_beside_what_we_need_is_the_organisers_choice():
+def test_setup_keeps_an_organisers_extra_rule_parameters():
     made = mend_ruleset(None, MAIN_RULESET)
     theirs = {
         **made["rules"][2]["parameters"],
@@ -637,14 +637,14 @@ def test_what_a_rule_says_beside_what_we_need_is_the_organisers_choice():
     assert mend_ruleset(seen, MAIN_RULESET)["rules"][0] == {"type": "pull_request", "parameters": theirs}
 
 
-def test_an_admin_may_still_change_the_settings_file_on_main_as_the_guide_says():
+def test_an_admin_may_still_change_the_settings_file_on_main():
     (admin,) = MAIN_RULESET["bypass_actors"]
     assert (admin["actor_id"], admin["actor_type"], admin["bypass_mode"]) == (5, "RepositoryRole", "always")
     guide = (ROOT / "site/pages/organisers.md").read_text()
     assert "Commit directly to the main branch" in guide and ".github/pullrank.yml" in guide
 
 
-def test_an_exception_for_main_is_taken_back_and_others_stay():
+def test_setup_removes_an_exception_for_main_and_keeps_the_others():
     seen = MAIN_RULESET | {"conditions": {"ref_name": {"include": [], "exclude": ["~DEFAULT_BRANCH", "refs/heads/x"]}}}
     assert mend_ruleset(seen, MAIN_RULESET)["conditions"]["ref_name"] == {
         "include": ["~DEFAULT_BRANCH"],
@@ -652,18 +652,18 @@ def test_an_exception_for_main_is_taken_back_and_others_stay():
     }
 
 
-def test_bypasses_that_are_not_seen_are_not_written():
+def test_setup_does_not_write_bypasses_it_cannot_see():
     seen = {key: value for key, value in MAIN_RULESET.items() if key != "bypass_actors"}
     assert "bypass_actors" not in mend_ruleset(seen, MAIN_RULESET)
 
 
-def test_an_environment_that_is_new_gets_no_more_than_its_branches():
+def test_a_new_environment_gets_only_its_branch_policy():
     assert mend_environment(None) == {
         "deployment_branch_policy": {"protected_branches": False, "custom_branch_policies": True}
     }
 
 
-def test_what_was_paused_by_hand_is_told_and_stays_paused():
+def test_a_manually_disabled_workflow_is_reported_and_stays_disabled():
     states = dict.fromkeys(WORKFLOWS, "active") | {
         "evaluate.yml": "disabled_manually",
         "reconcile.yml": "disabled_inactivity",
@@ -675,7 +675,7 @@ def test_what_was_paused_by_hand_is_told_and_stays_paused():
 # What is said to people.
 
 
-def test_people_get_a_table_the_clicks_and_the_token_that_they_need(stage):
+def test_the_check_prints_a_table_the_clicks_and_the_needed_token(stage):
     code, out, _ = stage.call("--check", token=stage.fine_grained(contents="read", issues="read"))
     assert code == 1
     assert re.search(r"^missing +labels +there is no label judging", out, re.MULTILINE)
@@ -686,7 +686,7 @@ def test_people_get_a_table_the_clicks_and_the_token_that_they_need(stage):
     assert "\x1b" not in out
 
 
-def test_a_repository_that_is_ready_says_what_to_do_next(ready):
+def test_setup_of_a_ready_repository_says_what_to_do_next(ready):
     assert ready.call()[1].endswith(f"{ready.server.url}/acme/kernels is ready: open a pull request.\n")
 
 
@@ -695,7 +695,7 @@ def test_a_repository_that_is_ready_says_what_to_do_next(ready):
     ["https://github.com/acme/kernels.git", "https://github.com/acme/kernels", "git@github.com:acme/kernels.git",
      "ssh://git@github.com/acme/kernels/", "https://name@github.com/acme/kernels.git"],
 )  # fmt: skip
-def test_the_repository_is_the_one_that_the_clone_came_from(url, ready, tmp_path):
+def test_setup_takes_the_repository_from_the_clones_origin(url, ready, tmp_path):
     for command in (["init", "--quiet"], ["remote", "add", "origin", url]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     ready.patch.chdir(tmp_path)
@@ -703,13 +703,13 @@ def test_the_repository_is_the_one_that_the_clone_came_from(url, ready, tmp_path
     assert json.loads(ready.capsys.readouterr().out)["repository"] == "acme/kernels"
 
 
-def test_outside_a_clone_the_repository_must_be_named(ready, tmp_path):
+def test_the_repository_must_be_named_outside_a_clone(ready, tmp_path):
     ready.patch.chdir(tmp_path)
     assert cli.run(["setup", "--check"]) == 2
     assert "no repository: pass --repo OWNER/NAME" in ready.capsys.readouterr().err
 
 
-def test_the_token_of_gh_is_taken_where_none_is_set(ready, tmp_path):
+def test_setup_uses_the_token_of_gh_if_none_is_set(ready, tmp_path):
     program = tmp_path / "bin" / "gh"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\n[ \"$*\" = 'auth token' ] && echo {ready.world.personal_token().value}\n")
@@ -727,31 +727,31 @@ def shipped() -> Iterator[tuple[str, dict[Any, Any]]]:
         yield path, yaml.safe_load(content)
 
 
-def test_every_event_that_a_workflow_listens_to_is_let_in_and_pull_requests_of_forks_are_not():
+def test_the_policy_allows_every_workflow_event_but_no_pull_request_from_forks():
     heard = {event for _, workflow in shipped() for event in workflow[True]}  # YAML reads the key `on` as true
     assert heard <= set(EVENTS)
     assert not [event for event in EVENTS if event.startswith("pull_request") and event != "pull_request_target"]
 
 
-def test_every_action_that_ships_is_githubs_own_or_ours_and_pinned():
+def test_every_shipped_action_is_pinned_and_githubs_or_ours():
     files = [*ROOT.glob(".github/workflows/*.yml"), *ROOT.glob(".github/actions/*/action.yml")]
     used = [use for file in files for use in re.findall(r"uses: (\S+)", file.read_text())]
     assert used
     assert [use for use in used if not re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}|\$/\.github/actions/\w+", use)] == []
 
 
-def test_every_workflow_that_setup_looks_for_ships():
+def test_every_workflow_that_setup_expects_is_shipped():
     assert {f".github/workflows/{name}" for name in WORKFLOWS} <= SHIPPED.keys()
 
 
-def test_every_label_that_a_template_gives_is_made():
+def test_setup_makes_exactly_the_labels_that_templates_use():
     given = set()
     for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
         given |= set(yaml.safe_load(path.read_text()).get("labels", ()))
     assert given == LABELS.keys()
 
 
-def test_no_submission_has_a_code_owner_or_the_bot_could_not_merge_it():
+def test_no_submission_has_a_code_owner():
     file = ROOT / ".github" / "CODEOWNERS"
     lines = [line.split("#")[0].split() for line in file.read_text().splitlines()] if file.exists() else []
     patterns = [(line[0], line[1:]) for line in lines if line]

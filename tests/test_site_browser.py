@@ -144,39 +144,37 @@ def axe(page: "sync_api.Page", options: str) -> list[tuple[str, str, int]]:
     return [(one["id"], one["nodes"][0]["html"][:120], len(one["nodes"])) for one in violations]
 
 
-def test_no_page_overflows_or_complains(looks: dict[str, Look]) -> None:
+def test_no_page_overflows_or_logs_an_error(looks: dict[str, Look]) -> None:
     for kind, look in looks.items():
         assert not look.complaints, kind
         assert all(wide <= width for width, wide in look.wide.items()), (kind, look.wide)
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: make setup")
-def test_axe_finds_no_page_that_shuts_somebody_out(looks: dict[str, Look]) -> None:
+def test_axe_finds_no_accessibility_violation_on_any_page(looks: dict[str, Look]) -> None:
     assert not {kind: look.shut_out for kind, look in looks.items() if look.shut_out}
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: make setup")
 @pytest.mark.parametrize(("theme", "pale"), [("light", "#ccc"), ("dark", "#333")])
-def test_axe_would_find_words_that_cannot_be_read(page: "sync_api.Page", url: str, theme: str, pale: str) -> None:
+def test_axe_finds_text_with_too_little_contrast(page: "sync_api.Page", url: str, theme: str, pale: str) -> None:
     page.emulate_media(color_scheme=theme)
     page.goto(url)
     page.locator("h2").first.evaluate("(head, pale) => head.style.color = pale", pale)
     assert [rule for rule, _, _ in axe(page, COLOURS)] == ["color-contrast"]
 
 
-def test_nothing_is_asked_of_another_host(looks: dict[str, Look], url: str) -> None:
+def test_no_page_requests_anything_from_another_host(looks: dict[str, Look], url: str) -> None:
     for kind, look in looks.items():
         assert look.asked, kind
         assert not [one for one in look.asked if not one.startswith(url)], kind
 
 
-def test_no_number_is_parted_from_its_unit_where_a_line_ends(looks: dict[str, Look]) -> None:
+def test_no_line_break_separates_a_number_from_its_unit(looks: dict[str, Look]) -> None:
     assert not {kind: look.parted for kind, look in looks.items() if look.parted}
 
 
-def test_a_phones_header_has_two_lines_and_its_last_link_comes_into_sight_by_keyboard(
-    page: "sync_api.Page", url: str
-) -> None:
+def test_a_phones_header_has_two_lines_and_the_keyboard_reaches_its_last_link(page: "sync_api.Page", url: str) -> None:
     page.set_viewport_size({"width": 360, "height": 640})
     page.goto(url)
     links = page.locator(".top nav a")
@@ -204,7 +202,7 @@ def test_the_styles_load_from_a_server_and_from_a_disk(browser: "sync_api.Browse
             assert body.evaluate("element => getComputedStyle(element).backgroundColor") == "rgb(14, 17, 22)"
 
 
-def test_one_can_walk_from_the_landing_page_to_a_submission_and_its_author_without_javascript(
+def test_a_visitor_without_javascript_can_browse_to_a_submission_and_its_author(
     browser: "sync_api.Browser", site: Path
 ) -> None:
     with browser.new_context(java_script_enabled=False) as context:
@@ -220,7 +218,7 @@ def test_one_can_walk_from_the_landing_page_to_a_submission_and_its_author_witho
         assert page.url == (site / "index.html").as_uri()
 
 
-def test_no_page_runs_a_script_that_stands_in_it(page: "sync_api.Page", url: str) -> None:
+def test_no_page_runs_inline_scripts_or_applies_inline_styles(page: "sync_api.Page", url: str) -> None:
     page.goto(url)
     page.evaluate("""() => {
         const script = document.createElement("script");
@@ -232,9 +230,7 @@ def test_no_page_runs_a_script_that_stands_in_it(page: "sync_api.Page", url: str
     assert page.locator("#styled").evaluate("element => getComputedStyle(element).color") != "rgb(1, 2, 3)"
 
 
-def test_the_theme_that_was_chosen_stands_before_the_first_paint_of_the_next_page(
-    page: "sync_api.Page", url: str
-) -> None:
+def test_a_page_applies_the_chosen_theme_before_its_first_paint(page: "sync_api.Page", url: str) -> None:
     page.goto(url)
     page.get_by_role("button", name="Use the dark theme").click()
     # What runs while the page is parsed sees it already: so does the first paint.
@@ -302,7 +298,7 @@ def test_the_standings_sort_by_every_column(page: "sync_api.Page", site: Path, u
             assert order == sorted(order, reverse=descending), key
 
 
-def test_the_tabs_lead_to_every_board_of_the_task_and_say_which_one_is_open(
+def test_the_tabs_link_every_board_of_the_task_and_mark_the_open_one(
     page: "sync_api.Page", site: Path, url: str
 ) -> None:
     page.goto(url + "matmul/H100/index.html")
@@ -332,7 +328,7 @@ def test_a_phone_shows_second_and_third_place_and_every_column(page: "sync_api.P
     assert {"limit", "language", "lines", "date", "pull"} <= set(shown)
 
 
-def test_no_name_however_long_pushes_a_time_or_what_changed_out_of_sight(page: "sync_api.Page", url: str) -> None:
+def test_a_long_login_pushes_no_time_or_record_out_of_sight(page: "sync_api.Page", url: str) -> None:
     page.goto(url + "hostile/CPU/index.html")
     end = "cells => Math.max(...cells.map(cell => cell.getBoundingClientRect().right))"
     wanted = ["#ranks td[data-v]:not(.soft)", ".records td:nth-child(-n+5)"]
@@ -349,7 +345,7 @@ def test_no_name_however_long_pushes_a_time_or_what_changed_out_of_sight(page: "
         assert page.locator(".three").evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)"), width
 
 
-def test_a_staircases_text_is_as_large_as_the_pages_at_every_width(page: "sync_api.Page", url: str) -> None:
+def test_a_staircases_text_keeps_its_size_at_every_width(page: "sync_api.Page", url: str) -> None:
     page.goto(url + "matmul/H100/index.html")
     size = "svg => 12 * svg.getScreenCTM().a * 16 / parseFloat(getComputedStyle(document.documentElement).fontSize)"
     for width in (360, 430, 703, 704, 767, 768, 800, 1023, 1024, 1440, 1920):
@@ -358,9 +354,7 @@ def test_a_staircases_text_is_as_large_as_the_pages_at_every_width(page: "sync_a
         assert 11 <= shown.evaluate(size) <= 14, width
 
 
-def test_a_phone_shows_the_latest_three_records_before_the_boards_and_all_when_asked(
-    page: "sync_api.Page", url: str
-) -> None:
+def test_a_phone_shows_three_records_before_the_boards_and_all_on_request(page: "sync_api.Page", url: str) -> None:
     page.goto(url)
     records = page.locator(".feed li:visible")
     assert records.count() == 20 and not page.get_by_label("Show the latest 20").is_visible()
@@ -373,7 +367,7 @@ def test_a_phone_shows_the_latest_three_records_before_the_boards_and_all_when_a
     assert records.count() == 20
 
 
-def test_a_phone_shows_at_once_where_a_submission_loses_against_the_first_place(
+def test_a_phone_shows_losses_against_first_place_without_scrolling_sideways(
     page: "sync_api.Page", site: Path, url: str
 ) -> None:
     page.set_viewport_size({"width": 360, "height": 800})
@@ -387,7 +381,7 @@ def test_a_phone_shows_at_once_where_a_submission_loses_against_the_first_place(
         assert place["x"] + place["width"] <= 340
 
 
-def test_a_machines_past_and_its_present_are_in_sight_at_once(page: "sync_api.Page", url: str) -> None:
+def test_a_machines_whole_timeline_fits_a_small_screen(page: "sync_api.Page", url: str) -> None:
     page.goto(url + "machines/index.html")
     texts = page.locator(".timeline").first.locator("text")
     for width in (360, 768):
@@ -417,9 +411,7 @@ def test_no_button_covers_the_code_that_it_copies(page: "sync_api.Page", site: P
             assert first["y"] >= over["y"] + over["height"] or first["x"] + first["width"] <= over["x"]
 
 
-def test_a_guides_code_is_copied_by_keyboard_and_nothing_on_the_page_moves(
-    browser: "sync_api.Browser", url: str
-) -> None:
+def test_the_keyboard_copies_a_guides_code_and_nothing_moves(browser: "sync_api.Browser", url: str) -> None:
     with browser.new_context(permissions=["clipboard-read", "clipboard-write"]) as context:
         page = context.new_page()
         page.goto(url + "guides/participants/index.html")
@@ -436,7 +428,7 @@ def test_a_guides_code_is_copied_by_keyboard_and_nothing_on_the_page_moves(
             block.get_by_role("button", name="Copy", exact=True).wait_for()
 
 
-def test_where_a_reader_forces_their_colours_lines_say_what_ours_said(browser: "sync_api.Browser", url: str) -> None:
+def test_forced_colours_keep_every_mark_on_a_board_visible(browser: "sync_api.Browser", url: str) -> None:
     with browser.new_context(forced_colors="active", color_scheme="dark") as context:
         page = context.new_page()
 
@@ -473,9 +465,7 @@ def test_a_guides_table_breaks_no_word(page: "sync_api.Page", url: str) -> None:
         assert names.evaluate_all(in_lines) == [1]
 
 
-def test_paper_is_white_after_the_switch_and_no_line_of_code_is_cut(
-    page: "sync_api.Page", site: Path, url: str
-) -> None:
+def test_a_printed_page_is_white_and_cuts_off_no_code(page: "sync_api.Page", site: Path, url: str) -> None:
     page.goto(url + one_of_each(site)["hostile submission"])
     page.get_by_role("button", name="Use the dark theme").click()
     page.set_viewport_size({"width": 720, "height": 1000})
@@ -497,9 +487,7 @@ def heat_rows(page: "sync_api.Page") -> list[tuple[str, list[float]]]:
     ]
 
 
-def test_what_if_ranks_again_by_the_chosen_cases_and_mean_and_the_address_keeps_it(
-    page: "sync_api.Page", url: str
-) -> None:
+def test_what_if_reranks_by_chosen_cases_and_mean_and_updates_the_address(page: "sync_api.Page", url: str) -> None:
     page.goto(url + "matmul/H100/index.html")
     official = heat_rows(page)
     page.locator("input.case").nth(1).uncheck()
@@ -528,7 +516,7 @@ def test_what_if_ranks_again_by_the_chosen_cases_and_mean_and_the_address_keeps_
     assert told.is_hidden()
 
 
-def test_what_if_without_any_case_is_how_the_board_ranks_and_says_so(page: "sync_api.Page", url: str) -> None:
+def test_what_if_without_any_case_shows_the_official_ranking(page: "sync_api.Page", url: str) -> None:
     page.goto(url + "matmul/H100/index.html")
     official = heat_rows(page)
     page.locator("select.by").select_option("mean")
@@ -541,13 +529,13 @@ def test_what_if_without_any_case_is_how_the_board_ranks_and_says_so(page: "sync
     assert page.locator(".what-if").inner_text() == "This is the official ranking."
 
 
-def test_what_if_names_who_would_lead_as_they_write_themselves(page: "sync_api.Page", long_board: str) -> None:
+def test_what_if_keeps_the_capitals_of_the_leaders_login(page: "sync_api.Page", long_board: str) -> None:
     page.goto(f"{long_board}?cases=1")
     leader = page.locator("#heat tbody tr th a").first.inner_text()
     assert leader != leader.lower() and page.locator(".what-if").inner_text().startswith(f"{leader} would lead")
 
 
-def test_what_if_shows_no_time_as_none(page: "sync_api.Page", long_board: str) -> None:
+def test_what_if_never_shows_a_tiny_time_as_zero(page: "sync_api.Page", long_board: str) -> None:
     page.goto(long_board)
     page.locator("#heat tbody td[data-v]").first.evaluate("cell => { cell.dataset.v = 1e-8 }")
     page.locator("select.by").select_option("mean")
@@ -556,7 +544,7 @@ def test_what_if_shows_no_time_as_none(page: "sync_api.Page", long_board: str) -
     assert page.locator("#heat .total:not(th)").first.inner_text() == "1e-11"  # ms
 
 
-def test_an_address_of_nonsense_shows_the_board_as_it_is(page: "sync_api.Page", url: str) -> None:
+def test_a_nonsense_query_leaves_the_board_unchanged(page: "sync_api.Page", url: str) -> None:
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(url + "matmul/H100/index.html")
@@ -567,7 +555,7 @@ def test_an_address_of_nonsense_shows_the_board_as_it_is(page: "sync_api.Page", 
         assert not errors, query
 
 
-def test_ones_own_row_is_marked_on_every_board_once_the_login_is_known(page: "sync_api.Page", url: str) -> None:
+def test_a_known_login_marks_its_row_on_every_board(page: "sync_api.Page", url: str) -> None:
     page.goto(url + "hostile/CPU/index.html")
     page.get_by_label("Highlight my row").fill("@Grace")
     assert page.locator(f"{ROWS}.mine a.login").inner_text() == "grace"
@@ -580,7 +568,7 @@ def test_ones_own_row_is_marked_on_every_board_once_the_login_is_known(page: "sy
     assert "slower than edsger’s" in page.locator("#main").inner_text()
 
 
-def test_ones_own_row_keeps_the_colours_of_its_cases(page: "sync_api.Page", url: str) -> None:
+def test_a_marked_row_keeps_the_colours_of_its_cases(page: "sync_api.Page", url: str) -> None:
     colours = "row => [...row.cells].map(cell => getComputedStyle(cell).backgroundColor)"
     page.goto(url + "matmul/H100/index.html")
     row = page.locator("#heat tbody tr").filter(has=page.locator(".heat3.worst")).first
@@ -621,7 +609,7 @@ def ranks_shown(page: "sync_api.Page", table: str) -> list[int]:
 
 
 @pytest.mark.parametrize(("table", "section"), [("#ranks", "#standings"), ("#heat", "#cases")])
-def test_a_long_board_shows_its_first_rows_and_ones_own_until_all_are_asked_for(
+def test_a_long_board_shows_its_first_rows_and_your_own_until_expanded(
     page: "sync_api.Page", long_board: str, table: str, section: str
 ) -> None:
     page.goto(long_board)
@@ -641,7 +629,7 @@ def test_a_long_board_shows_its_first_rows_and_ones_own_until_all_are_asked_for(
     assert pane.evaluate("pane => pane.clientHeight < innerHeight && pane.scrollHeight > pane.clientHeight")
 
 
-def test_a_long_board_shows_every_row_on_paper_and_when_asked_without_javascript(
+def test_a_long_board_without_javascript_shows_all_rows_in_print_and_on_request(
     browser: "sync_api.Browser", long_board: str
 ) -> None:
     with browser.new_context(java_script_enabled=False) as context:
@@ -654,7 +642,7 @@ def test_a_long_board_shows_every_row_on_paper_and_when_asked_without_javascript
 
 
 @pytest.mark.parametrize("with_scripts", [True, False])
-def test_a_search_in_the_page_finds_a_row_of_a_long_board_that_was_out_of_sight(
+def test_a_page_search_finds_a_folded_row_of_a_long_board(
     browser: "sync_api.Browser", long_board: str, *, with_scripts: bool
 ) -> None:
     """A link to a text finds it as Ctrl+F does, which no script can press."""
@@ -671,14 +659,14 @@ def test_a_search_in_the_page_finds_a_row_of_a_long_board_that_was_out_of_sight(
         assert page.locator("#standings .all-rows input").is_checked() is with_scripts
 
 
-def test_a_browser_that_would_find_no_folded_row_folds_none(page: "sync_api.Page", long_board: str) -> None:
+def test_a_browser_that_cannot_search_folded_rows_folds_none(page: "sync_api.Page", long_board: str) -> None:
     page.add_init_script("delete HTMLElement.prototype.onbeforematch")
     page.goto(long_board)
     assert [len(ranks_shown(page, table)) for table in ("#ranks", "#heat")] == [60, 60]
 
 
 @pytest.mark.parametrize("script", ["site.js", "compare.js"])
-def test_a_page_whose_script_does_not_arrive_shows_no_control_without_a_use(
+def test_a_page_without_its_script_shows_no_useless_control(
     page: "sync_api.Page", site: Path, url: str, script: str
 ) -> None:
     page.route(f"**/{script}", lambda route: route.abort())
@@ -688,7 +676,7 @@ def test_a_page_whose_script_does_not_arrive_shows_no_control_without_a_use(
 
 @pytest.mark.parametrize("width", [360, 1440])
 @pytest.mark.parametrize("section", ["#standings", "#cases"])
-def test_the_heads_of_columns_stay_in_sight_of_every_row(
+def test_column_headers_stay_in_sight_of_every_row(
     page: "sync_api.Page", long_board: str, section: str, width: int
 ) -> None:
     page.set_viewport_size({"width": width, "height": 800})
@@ -712,7 +700,7 @@ def test_the_heads_of_columns_stay_in_sight_of_every_row(
     assert reached >= head["y"] + head["height"]
 
 
-def test_a_submission_is_held_against_any_other_and_the_address_keeps_whom(
+def test_a_submission_page_compares_with_any_other_and_the_address_keeps_it(
     page: "sync_api.Page", site: Path, url: str
 ) -> None:
     board = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
@@ -743,9 +731,7 @@ def hold_against(page: "sync_api.Page", login: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_of_two_comparisons_the_one_asked_for_last_is_shown_even_if_it_comes_first(
-    page: "sync_api.Page", site: Path, url: str
-) -> None:
+def test_a_late_answer_does_not_replace_a_newer_comparison(page: "sync_api.Page", site: Path, url: str) -> None:
     rows = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
     slow, quick = rows[1]["login"], rows[3]["login"]
     held: list[sync_api.Route] = []
@@ -763,7 +749,7 @@ def test_of_two_comparisons_the_one_asked_for_last_is_shown_even_if_it_comes_fir
     assert page.get_by_label("Compare with").input_value() == quick and f"?with={quick}%2F" in page.url
 
 
-def test_long_files_are_held_against_each_other_where_little_differs_and_else_both_are_linked_to(
+def test_long_files_get_a_diff_if_they_differ_little_and_links_otherwise(
     page: "sync_api.Page", site: Path, url: str
 ) -> None:
     rows = json.loads((site / "matmul/H100/board.json").read_text())["rows"]
@@ -791,7 +777,7 @@ def source_of(lines: list[str]) -> str:
     return "".join(f'<span class="l">{line}</span>' for line in lines)
 
 
-def test_a_comparison_with_the_first_place_leads_to_what_stands_on_the_page(
+def test_a_comparison_with_first_place_links_to_the_changes_already_on_the_page(
     page: "sync_api.Page", site: Path, url: str
 ) -> None:
     first, *_, ours = json.loads((site / "matmul/H100/board.json").read_text())["rows"][:5]
@@ -802,9 +788,7 @@ def test_a_comparison_with_the_first_place_leads_to_what_stands_on_the_page(
     assert not page.locator("table.beside").count() and f"?with={first['login']}" in page.url
 
 
-def test_a_phone_breaks_what_a_comparison_says_of_a_case_into_two_lines_at_most(
-    page: "sync_api.Page", site: Path, url: str
-) -> None:
+def test_a_phone_wraps_a_comparisons_cell_to_two_lines_at_most(page: "sync_api.Page", site: Path, url: str) -> None:
     theirs, ours = json.loads((site / "matmul/H100/board.json").read_text())["rows"][1:5:3]
     for case in theirs["cases"]:
         case["time_us"]["value"] /= 10
@@ -825,7 +809,7 @@ def test_a_comparison_that_fails_says_what_to_do(page: "sync_api.Page", site: Pa
         page.get_by_text(words).wait_for()
 
 
-def test_a_comparison_with_nobody_says_so(page: "sync_api.Page", site: Path, url: str) -> None:
+def test_a_comparison_with_an_unknown_login_says_so(page: "sync_api.Page", site: Path, url: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     for query in ("nobody", "../../..", "%3Cscript%3Ealert(1)%3C/script%3E", "__proto__", "edsger/"):
@@ -848,7 +832,7 @@ def test_the_template_is_copied_as_it_is_in_the_tasks_folder(browser: "sync_api.
     assert copied == (Path(__file__).parent.parent / "tasks/matmul/template.py").read_text()
 
 
-def test_times_are_told_in_the_readers_zone_with_utc_in_the_title(browser: "sync_api.Browser", url: str) -> None:
+def test_times_appear_in_the_readers_zone_with_utc_in_the_title(browser: "sync_api.Browser", url: str) -> None:
     with browser.new_context(timezone_id="Pacific/Auckland", locale="en-US") as context:
         page = context.new_page()
         page.goto(url + "hostile/CPU/index.html")
@@ -871,9 +855,7 @@ def test_a_deadline_counts_down_and_closes(browser: "sync_api.Browser", url: str
             assert page.locator(".until").inner_text().startswith(words)
 
 
-def test_the_first_paint_on_slow_4g_waits_for_the_page_and_then_for_its_style(
-    browser: "sync_api.Browser", site: Path
-) -> None:
+def test_the_first_paint_on_slow_4g_waits_for_page_and_style(browser: "sync_api.Browser", site: Path) -> None:
     found = first_paints_ms(site, browser, loads=1)
     assert list(found) == ["landing", "board", "submission"]
     assert min(found.values()) > 2 * SLOW_4G["latency"]

@@ -34,7 +34,7 @@ def test_every_verb_is_a_command_and_takes_boards(verb: Verb) -> None:
         ("Hi\n\n```\n/test\n```\n/rank gpu=H100", "/rank gpu=H100"),
     ],
 )
-def test_a_command_stands_on_a_line_of_its_own(body: str, command: str) -> None:
+def test_a_command_needs_a_line_of_its_own(body: str, command: str) -> None:
     assert str(read_command(body)) == command
 
 
@@ -46,7 +46,7 @@ def test_a_command_stands_on_a_line_of_its_own(body: str, command: str) -> None:
         " /rank", "a\r/rank", "Say\n\n    /rank", "- /rank", "> a\n> /rank",
     ],
 )  # fmt: skip
-def test_everything_else_is_conversation(body: str) -> None:
+def test_a_comment_without_a_command_is_conversation(body: str) -> None:
     assert read_command(body) is None
 
 
@@ -69,7 +69,7 @@ def test_everything_else_is_conversation(body: str) -> None:
         ("/rank " + " ".join(f"gpu=G{n}" for n in range(MAX_GPUS + 1)), "the limit is 16"),
     ],
 )
-def test_what_was_meant_as_a_command_is_told_how_to_write_it(body: str, words: str) -> None:
+def test_a_malformed_command_gets_a_helpful_error(body: str, words: str) -> None:
     with pytest.raises(SlashError) as error:
         read_command(body)
     assert words in str(error.value)
@@ -120,12 +120,12 @@ def test_intake_starts_for_every_comment_that_holds_a_command(expressions: Expre
 @pytest.mark.parametrize(
     "body", [None, "", "Nice!", "please /rank", " /rank", "> /rank", "see https://a.b/c", "1/2\n3/4"]
 )
-def test_intake_starts_for_no_conversation(expressions: Expressions, body: str | None) -> None:
+def test_intake_does_not_start_for_conversation(expressions: Expressions, body: str | None) -> None:
     assert not is_let_through(body, expressions)
 
 
 @given(st.text(alphabet=st.sampled_from("/rank tes gpu=H100\n\r\t`~>@.x"), max_size=80))
-def test_no_comment_breaks_it_and_what_is_read_can_be_written(body: str) -> None:
+def test_no_comment_crashes_the_parser_and_commands_survive_a_round_trip(body: str) -> None:
     try:
         command = read_command(body)
     except SlashError:

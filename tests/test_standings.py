@@ -335,7 +335,7 @@ SCENARIOS = [
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_standings(scenario: Scenario) -> None:
+def test_the_standings_follow_from_the_judged_events(scenario: Scenario) -> None:
     table = season(scenario.events)
     assert [(row.band, row.login, row.digest, row.note) for row in table.rows] == [
         (band, login, digest(file), note) for band, login, file, note in scenario.rows
@@ -345,7 +345,7 @@ def test_standings(scenario: Scenario) -> None:
     assert [row.champion for row in table.rows] == [True, *[False] * len(table.rows)][: len(table.rows)]
 
 
-def test_of_a_board_that_is_over_no_duel_is_due() -> None:
+def test_a_finished_board_has_no_duel_due() -> None:
     events = [
         Event("ada", "a", 0.5),
         Event("bob", "b", 0.45, duel=("ada", "a", 0.9)),
@@ -372,13 +372,13 @@ DOES_NOT_RANK = {
 
 
 @pytest.mark.parametrize("change", DOES_NOT_RANK.values(), ids=DOES_NOT_RANK)
-def test_what_does_not_rank_is_counted(change: dict[str, Any]) -> None:
+def test_an_unranked_judgement_is_counted_but_gets_no_row(change: dict[str, Any]) -> None:
     table = season([Event("ada", "a", 0.5), Event("bob", "b", 0.4, more=change)])
     assert [row.login for row in table.rows] == ["ada"]
     assert table.unranked == 1
 
 
-def test_other_cases_than_the_boards_do_not_rank_and_are_counted() -> None:
+def test_judgements_of_other_cases_do_not_rank_and_are_counted() -> None:
     other, ours = board(1024, 4096), board(1024, 2048)
     judgements = [judged(Event("ada", "a", 0.5), 0, ours), judged(Event("bob", "b", 0.4), 1, other)]
     judgements.append(judged(Event("cy", "c", 0.4), 2, board(1024)))
@@ -402,7 +402,7 @@ def test_a_row_claims_no_more_than_the_weakest_of_its_judgements(claims: tuple[C
     assert row.claim is Claim.INSIDE_TIMED
 
 
-def test_a_duel_is_due_with_each_new_champion_and_with_each_once() -> None:
+def test_a_duel_is_due_once_with_each_new_champion() -> None:
     events = [Event("ada", "a", 0.5), Event("bob", "b", 0.45, duel=("ada", "a", 1.02))]
     assert not list(find_due_rows([season(events)]))
     events.append(Event("cy", "c", 0.48, duel=("ada", "a", 0.9)))
@@ -412,13 +412,13 @@ def test_a_duel_is_due_with_each_new_champion_and_with_each_once() -> None:
     assert not list(find_due_rows([season(events)]))
 
 
-def test_a_seed_that_was_drawn_anew_is_no_other_case() -> None:
+def test_a_newly_drawn_seed_does_not_make_a_different_case() -> None:
     judgement = judged(Event("ada", "a", 0.5), 0, board())
     case = judgement.cases[2].model_copy(update={"params": {"size": 1024, "seed": 99}})
     assert standings(board(), [judgement.model_copy(update={"cases": (*judgement.cases[:2], case)})]).rows
 
 
-def test_earlier_editions_are_named_and_other_boards_passed_over() -> None:
+def test_the_standings_list_earlier_editions_and_ignore_other_boards() -> None:
     events = [
         Event("ada", "a", 0.5, more={"edition": "1" * 64}),
         Event("ada", "a", 0.5, more={"edition": "2" * 64}),
@@ -433,7 +433,7 @@ def test_earlier_editions_are_named_and_other_boards_passed_over() -> None:
     assert table.unranked == 0
 
 
-def test_unwalled_judgements_rank_where_they_are_allowed_and_are_marked() -> None:
+def test_unsandboxed_judgements_rank_where_allowed_and_are_marked() -> None:
     unwalled = {"sandbox": SandboxInfo(kind="none", stop="signals")}
     events = [Event("ada", "a", 0.5), Event("bob", "b", 0.6, more=unwalled), Event("ada", "a", 0.5)]
     table = season(events, allow_unwalled=True)
@@ -450,7 +450,7 @@ def test_the_boards_ranking_decides_the_order(ranking_by: str, order: list[str])
     assert [row.login for row in season(events, on).rows] == ["zoe", *order]
 
 
-def test_times_are_ratios_times_the_median_of_all_anchor_times() -> None:
+def test_a_time_is_its_ratio_multiplied_by_the_median_anchor_time() -> None:
     table = season([
         Event("ada", "a", 0.5, anchor_us=100.0),
         Event("bob", "b", 0.6, anchor_us=400.0),
@@ -469,7 +469,7 @@ def test_a_machine_that_is_twice_as_slow_moves_no_row() -> None:
     assert [row.gap for row in season(slow).rows] == pytest.approx([row.gap for row in season(events).rows])
 
 
-def test_pooling_sharpens_the_interval_and_keeps_when_the_file_was_first_judged() -> None:
+def test_pooling_narrows_the_interval_and_keeps_the_first_judging_time() -> None:
     once = season([Event("ada", "a", 0.5, noise=0.02)]).rows[0]
     thrice = season([Event("ada", "a", 0.5, noise=0.02)] * 3).rows[0]
     assert thrice.score_us.log_half_width < once.score_us.log_half_width
@@ -484,7 +484,7 @@ def test_only_the_newest_judgements_of_a_file_are_pooled_but_all_are_kept() -> N
     assert len(table.rows[0].judgements) == MAX_POOLED + 5
 
 
-def test_records_tell_when_by_whom_and_by_how_much() -> None:
+def test_a_record_names_its_time_author_and_gain() -> None:
     table = season([
         Event("ada", "a", 0.5),
         Event("ada", "a2", 0.4),
@@ -497,7 +497,7 @@ def test_records_tell_when_by_whom_and_by_how_much() -> None:
     assert table.records[2].judgement.duel
 
 
-def test_improvements_are_each_authors_first_file_and_whatever_beat_their_best() -> None:
+def test_improvements_are_each_authors_first_file_and_each_new_best() -> None:
     table = season([
         Event("ada", "a", 0.5),
         Event("bob", "b", 0.9),
@@ -510,7 +510,7 @@ def test_improvements_are_each_authors_first_file_and_whatever_beat_their_best()
     assert told == [("ada", digest("a"), 0, 50), ("bob", digest("b"), 1, 90), ("Bob", digest("b2"), 3, 70)]
 
 
-def test_who_looks_faster_beyond_a_tie_is_unproven_until_the_duel_is_won() -> None:
+def test_a_row_faster_beyond_a_tie_is_unproven_until_it_wins_its_duel() -> None:
     first = [Event("ada", "a", 0.5), Event("near", "n", 0.497), Event("same", "a", 0.4), Event("slow", "s", 0.504)]
     faster = [Event("due", "d", 0.4), Event("lost", "l", 0.45, duel=("ada", "a", 1.02))]
     table = season(first + faster)
@@ -618,7 +618,7 @@ PROVISIONAL = [
 
 
 @pytest.mark.parametrize("scenario", PROVISIONAL, ids=lambda scenario: scenario.name)
-def test_provisional_times(scenario: Scenario) -> None:
+def test_provisional_times_rank_last_and_never_take_first_place(scenario: Scenario) -> None:
     table = season(scenario.events)
     assert [(row.band, row.login, row.digest, row.note) for row in table.rows] == [
         (band, login, digest(file), note) for band, login, file, note in scenario.rows
@@ -650,7 +650,7 @@ def test_a_provisional_row_contests_nothing_and_has_no_duel_due() -> None:
         (4, timedelta(days=30), False),
     ],
 )
-def test_a_provisional_row_is_judged_again_three_times_after_longer_and_longer_pauses(
+def test_a_provisional_row_is_judged_again_three_times_after_growing_pauses(
     judgings: int, after: timedelta, due: bool
 ) -> None:
     table = season([Event("ada", "a", 0.5), *[Event("bob", "b", 0.7, noise=WILD)] * judgings])
@@ -659,7 +659,7 @@ def test_a_provisional_row_is_judged_again_three_times_after_longer_and_longer_p
     assert all(row.reason.startswith(f"its time is provisional after {judgings} judging") for row in found)
 
 
-def test_of_provisional_rows_the_one_that_waits_longest_is_judged_first() -> None:
+def test_the_longest_waiting_provisional_row_is_judged_first() -> None:
     bob, cy = Event("bob", "b", 0.7, noise=WILD), Event("cy", "c", 0.6, noise=WILD)
     table = season([Event("ada", "a", 0.5), bob, cy])
     assert [row.login for row in table.rows] == ["ada", "cy", "bob"]
@@ -674,7 +674,7 @@ def test_a_champion_whose_interval_has_widened_is_judged_again() -> None:
     assert find_provisional_rows([table], START + timedelta(days=2))
 
 
-def test_without_duels_a_provisional_time_takes_no_first_place() -> None:
+def test_a_board_without_duels_gives_first_place_to_no_provisional_time() -> None:
     on = board()
     vars(on.task)["is_refereed"] = False
     history = [Event("ada", "a", 0.5), Event("eve", "e", 0.1, noise=0.3)]
@@ -685,7 +685,7 @@ def test_without_duels_a_provisional_time_takes_no_first_place() -> None:
     assert contest.champion and contest.champion.standing.login == "ada"
 
 
-def test_a_provisional_file_is_no_improvement_and_on_no_podium() -> None:
+def test_a_provisional_file_does_not_count_as_an_improvement_or_reach_the_podium() -> None:
     history = [Event("ada", "a", 0.5), Event("ada", "a2", 0.1, noise=WILD), Event("bob", "b", 0.9, noise=WILD)]
     on = board()
     told = [judged(event, minute, on) for minute, event in enumerate(history)]
@@ -693,7 +693,7 @@ def test_a_provisional_file_is_no_improvement_and_on_no_podium() -> None:
     assert [[row.login for row in podium.rows] for podium in podiums(on, told)] == [["ada"]]
 
 
-def test_rows_are_found_by_login_in_any_letters() -> None:
+def test_a_login_finds_its_row_regardless_of_capitals() -> None:
     table = season([Event("Ada", "a", 0.5), Event("bob", "b", 0.502)])
     row = table.find_row("BOB")
     assert row and table.leader_of(row) is table.champion
@@ -712,7 +712,7 @@ events = st.builds(
 
 @settings(deadline=None, derandomize=True, max_examples=60, database=None)
 @given(st.lists(events, min_size=1, max_size=12))
-def test_whatever_happens_the_table_keeps_its_promises(history: list[Event]) -> None:
+def test_the_table_keeps_its_invariants_for_any_history(history: list[Event]) -> None:
     table = season(history)
     rows = table.rows
     assert {row.login for row in rows} == {event.login for event in history}
@@ -764,7 +764,7 @@ def test_four_times_the_judgements_take_about_four_times_as_long() -> None:
     assert many < 10 * few, f"{many:.2f} s for 8,000 judgements, {few:.2f} s for 2,000"
 
 
-def test_each_attempt_of_an_author_is_compared_with_the_best_so_far_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_authors_attempt_is_compared_only_with_their_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents hand in thousands of files: comparing all of them after each attempt took 11 s for 4,000."""
     compared: list[Any] = []
     monkeypatch.setattr(author_files, "beats", lambda new, old: compared.append(new) or new.value < old.value)

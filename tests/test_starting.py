@@ -37,7 +37,7 @@ def start(server: GitHubServer, scopes: dict[str, str], ref: str = "main") -> No
         (DISPATCHED, MAY, "trunk", "there is no branch `trunk`"),
     ],
 )
-def test_what_has_to_be_mended_is_told(
+def test_a_workflow_that_cannot_start_is_reported_with_the_fix(
     server: GitHubServer, workflow: str | None, scopes: dict[str, str], ref: str, words: str
 ) -> None:
     server.world.commit({"README.md": "x", **({NAME: workflow} if workflow else {})})
@@ -47,14 +47,14 @@ def test_what_has_to_be_mended_is_told(
     assert "`pullrank setup --check`" in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_disabled_workflow_is_told_where_to_enable_it(server: GitHubServer) -> None:
+def test_the_error_for_a_disabled_workflow_says_where_to_enable_it(server: GitHubServer) -> None:
     server.world.commit({NAME: DISPATCHED})
     server.world.disabled_workflows.add("evaluate.yml")
     with pytest.raises(NotStarted, match=r"Actions → evaluate\.yml → Enable workflow"):
         start(server, MAY)
 
 
-def test_what_passes_by_itself_is_no_reason_to_call_anybody(server: GitHubServer) -> None:
+def test_a_temporary_github_error_suggests_no_fix(server: GitHubServer) -> None:
     server.world.commit({NAME: DISPATCHED})
     server.fail("POST */dispatches", Failure(status=500))
     with pytest.raises(GitHubError) as error:
@@ -64,12 +64,12 @@ def test_what_passes_by_itself_is_no_reason_to_call_anybody(server: GitHubServer
     assert find_way_out("evaluate.yml", "main", GitHubError("no answer")) == ""
 
 
-def test_what_can_be_started_is_started(server: GitHubServer) -> None:
+def test_a_workflow_that_can_be_dispatched_starts(server: GitHubServer) -> None:
     server.world.commit({NAME: DISPATCHED})
     start(server, MAY)
     assert [run.workflow for run in server.world.runs.values()] == ["evaluate.yml"]
 
 
-def test_that_no_event_comes_is_told_until_one_has() -> None:
+def test_missing_pull_request_events_are_reported_until_one_arrives() -> None:
     assert "Actions policy" in why_unheard([]) and "`pullrank setup`" in why_unheard(["issue_comment"])
     assert why_unheard(["issue_comment", "pull_request_target"]) == ""

@@ -62,12 +62,12 @@ def counts_of_sums(n: int) -> list[int]:
 
 
 @pytest.mark.parametrize("n", range(1, 11))
-def test_the_signed_rank_skip_is_that_of_an_enumeration(n: int) -> None:
+def test_the_signed_rank_skip_matches_an_enumeration(n: int) -> None:
     assert _signed_rank_skip(n) == skip_by_enumeration(n)
 
 
 @pytest.mark.parametrize("n", [65, 80, 120])
-def test_the_approximation_for_many_pairs_covers_95_percent_and_leaves_out_few_too_little(n: int) -> None:
+def test_the_approximation_for_many_pairs_covers_95_percent_and_is_nearly_exact(n: int) -> None:
     tails = list(itertools.accumulate(counts_of_sums(n)))
     right = max(k for k, tail in enumerate(tails) if 40 * tail <= 2**n)
     assert right - 3 <= _signed_rank_skip(n) <= right
@@ -80,7 +80,7 @@ def test_two_slow_calls_of_ten_are_noise_and_a_third_counts() -> None:
     assert trimmed_mean([1.0, 1.0, *quick]) == 10.0, "nor do two calls that were too quick"
 
 
-def test_a_call_that_takes_ten_times_as_long_and_fifty_milliseconds_more_is_no_noise() -> None:
+def test_a_call_ten_times_and_fifty_milliseconds_slower_is_a_stall() -> None:
     assert stalls([100.0] * 9 + [50_101.0]) and stalls([10_000.0] * 9 + [100_001.0])
     assert not stalls([100.0] * 9 + [50_100.0]), "a short kernel may wait for a core"
     assert not stalls([10_000.0] * 9 + [100_000.0])
@@ -134,14 +134,14 @@ def looked_at(noise: random.Random, error: Callable[[random.Random], float], tru
 
 
 @pytest.mark.parametrize("error", [normal, with_stalls])
-def test_looking_again_gives_nobody_another_chance(error: Callable[[random.Random], float]) -> None:
+def test_repeated_looks_give_an_equal_challenger_no_extra_chance(error: Callable[[random.Random], float]) -> None:
     noise, runs = random.Random(9173), 2000
     ratios = [looked_at(noise, error) for _ in range(runs)]
     assert sum(map(is_faster, ratios)) / runs < 0.025
     assert sum(ratio.low > 1 or ratio.high < 1 for ratio in ratios) / runs < 0.05
 
 
-def test_a_gain_of_10_percent_is_recognised_in_95_percent_of_duels_with_noise_of_8_percent_a_block() -> None:
+def test_a_gain_of_10_percent_wins_95_percent_of_noisy_duels() -> None:
     noise, runs = random.Random(2146), 2000
     won = sum(is_faster(looked_at(noise, lambda noise: noise.gauss(0, 0.08), 0.9)) for _ in range(runs))
     assert won / runs >= 0.95
@@ -181,7 +181,7 @@ def share_of_won_duels(ours_us: float, theirs_us: float, duels: int) -> float:
     return won / duels
 
 
-def test_whole_duels_are_seldom_won_by_an_equal_and_nearly_always_by_who_is_10_percent_faster() -> None:
+def test_an_equal_challenger_rarely_wins_a_duel_and_a_faster_one_nearly_always() -> None:
     assert share_of_won_duels(500, 500, 600) < 0.05
     assert share_of_won_duels(450, 500, 400) >= 0.95
 
@@ -216,7 +216,7 @@ def test_the_order_of_ratios_does_not_matter(values: list[float], shuffler: rand
 
 @calmly
 @given(ratios)
-def test_an_interval_lies_within_its_ratios(values: list[float]) -> None:
+def test_an_interval_stays_within_its_ratios(values: list[float]) -> None:
     interval = ratio_interval(values)
     assert min(values) * (1 - 1e-12) <= interval.low <= interval.value <= interval.high <= max(values) * (1 + 1e-12)
 
@@ -233,7 +233,7 @@ def test_a_score_is_an_interval_between_the_fastest_and_the_slowest_case(
 
 
 @pytest.mark.parametrize(("ranking_by", "expected"), [("geom", 20.0), ("mean", 22.5), ("last", 40.0)])
-def test_scores_are_the_means_that_they_are_called(ranking_by: str, expected: float) -> None:
+def test_ranking_by_decides_how_a_score_is_computed(ranking_by: str, expected: float) -> None:
     cases = [exact(10.0), exact(40.0)] if ranking_by != "mean" else [exact(5.0), exact(40.0)]
     assert score(cases, ranking_by).value == pytest.approx(expected)
 
@@ -253,14 +253,14 @@ def test_errors_of_independent_cases_add_in_squares() -> None:
         (about(100, 0.03), about(105, 0.03), False),
     ],
 )
-def test_a_tie_is_below_one_percent_or_below_the_intervals(a: Interval, b: Interval, is_tied: bool) -> None:
+def test_times_tie_within_one_percent_or_within_their_intervals(a: Interval, b: Interval, is_tied: bool) -> None:
     assert tied(a, b) is is_tied
     assert beats(a, b) is not is_tied
 
 
 @calmly
 @given(intervals(), intervals())
-def test_of_two_times_either_is_beaten_or_they_are_tied(a: Interval, b: Interval) -> None:
+def test_two_times_are_either_tied_or_one_beats_the_other(a: Interval, b: Interval) -> None:
     assert tied(a, b) == tied(b, a)
     assert tied(a, b) + beats(a, b) + beats(b, a) == 1
 
@@ -275,7 +275,7 @@ def test_of_two_times_either_is_beaten_or_they_are_tied(a: Interval, b: Interval
         (1.01, 1.02, 1.03, False),
     ],
 )
-def test_a_duel_takes_a_sure_gain_of_one_percent(low: float, value: float, high: float, wins: bool) -> None:
+def test_winning_a_duel_takes_a_sure_gain_of_one_percent(low: float, value: float, high: float, wins: bool) -> None:
     assert is_faster(Interval(value=value, low=low, high=high)) is wins
 
 
@@ -289,7 +289,7 @@ def test_an_interval_is_positive_finite_and_ordered(numbers: tuple[float, float,
         Interval(value=value, low=low, high=high)
 
 
-def test_blocks_of_all_cases_are_played_look_by_look_and_told_beforehand() -> None:
+def test_a_duel_plays_all_cases_look_by_look_and_announces_each_block() -> None:
     played, heard = [], []
 
     def play(name: str, us: float, order: int) -> Windows:

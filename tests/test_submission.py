@@ -41,7 +41,9 @@ def write(path: Path, text: str = KERNEL) -> Path:
         ("#!POPCORNS leaderboard gemm\n# !POPCORN leaderboard gemm\n", None, ()),
     ],
 )
-def test_directives_stand_in_the_first_block_of_comments(text: str, leaderboard: str | None, gpus: tuple[str]) -> None:
+def test_directives_are_read_only_from_the_first_block_of_comments(
+    text: str, leaderboard: str | None, gpus: tuple[str]
+) -> None:
     assert read_directives(text) == Directives(leaderboard=leaderboard, gpus=gpus)
 
 
@@ -68,7 +70,7 @@ def test_a_file_says_which_packages_and_programs_it_needs() -> None:
         ("#!POPCORN leaderboard ../x", "submission.py:1: '../x' is not a name"),
     ],
 )
-def test_a_wrong_directive_is_a_fault_with_its_line(text: str, message: str) -> None:
+def test_a_wrong_directive_is_reported_with_its_line(text: str, message: str) -> None:
     with pytest.raises(SubmissionError) as error:
         read_directives(text)
     assert str(error.value).startswith(message)
@@ -97,7 +99,7 @@ def test_a_wrong_directive_is_a_fault_with_its_line(text: str, message: str) -> 
         ("x = " + "9" * 200_000, "submission.py:1: SyntaxError: "),
     ],
 )
-def test_what_cannot_be_judged_says_why(source: str | bytes, message: str) -> None:
+def test_a_file_that_cannot_be_judged_says_why(source: str | bytes, message: str) -> None:
     started = time.monotonic()
     assert (submission(source).fault or "").startswith(message)
     assert time.monotonic() - started < 5
@@ -122,7 +124,7 @@ def test_what_cannot_be_judged_says_why(source: str | bytes, message: str) -> No
         '"\\d"\n' + KERNEL,
     ],
 )
-def test_whatever_may_define_the_kernel_is_tried(source: str) -> None:
+def test_a_file_that_may_define_the_kernel_has_no_fault(source: str) -> None:
     assert submission(source).fault is None
 
 
@@ -141,7 +143,7 @@ def test_a_submission_knows_its_digest_lines_and_language() -> None:
     assert submission(b"\xff").text == "\ufffd"
 
 
-def test_the_author_is_who_the_folder_says(tmp_path: Path) -> None:
+def test_the_folder_names_the_author(tmp_path: Path) -> None:
     path = write(tmp_path / "submissions/gemm/alice/submission.py")
     assert read_submission(path).login == "alice"
     assert read_submission(path, login="bob").login == "bob"
@@ -161,7 +163,7 @@ def test_the_author_is_who_the_folder_says(tmp_path: Path) -> None:
         ("pipe.py", "pipe.py: no such file"),
     ],
 )
-def test_where_there_is_no_file_there_is_nothing_to_judge(name: str, message: str, tmp_path: Path) -> None:
+def test_a_path_without_a_submission_file_is_refused(name: str, message: str, tmp_path: Path) -> None:
     for path in ("kernel.py", "gemm/alice/submission.py", "notes.txt", "submissions/gemm/-alice/submission.py"):
         write(tmp_path / path)
     os.mkfifo(tmp_path / "pipe.py")
@@ -170,7 +172,7 @@ def test_where_there_is_no_file_there_is_nothing_to_judge(name: str, message: st
     assert message in str(error.value)
 
 
-def test_a_file_that_is_too_large_is_measured_whole_and_kept_in_part(tmp_path: Path) -> None:
+def test_an_oversized_file_is_hashed_whole_but_kept_only_in_part(tmp_path: Path) -> None:
     path = tmp_path / "huge.py"
     content = b"0123456\n" * 2**20 + b"end"
     path.write_bytes(content)
@@ -199,22 +201,26 @@ BOARD = "#!POPCORN leaderboard {}\n"
         ("submissions/gemm/alice/submission.py", "#!POPCORN leaderbord gemm\n", "gemm"),
     ],
 )
-def test_place_and_directive_say_which_task_it_is_for(path: str, text: str, task: str | None, tmp_path: Path) -> None:
+def test_a_submissions_folder_or_directive_names_its_task(
+    path: str, text: str, task: str | None, tmp_path: Path
+) -> None:
     assert task_of(tmp_path / path, submission(text + KERNEL)) == task
 
 
-def test_the_place_is_found_from_inside_the_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_inside_the_folder_still_finds_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path / "submissions/gemm/alice/submission.py")
     monkeypatch.chdir(path.parent)
     assert task_of(Path("submission.py"), read_submission(Path("submission.py"))) == "gemm"
 
 
-def test_place_and_directive_must_agree(tmp_path: Path) -> None:
+def test_the_folder_and_the_directive_must_agree(tmp_path: Path) -> None:
     path = tmp_path / "submissions/gemm/alice/submission.py"
     with pytest.raises(SubmissionError, match="'gemm', but its directive says 'leaderboard softmax'"):
         task_of(path, submission(BOARD.format("softmax") + KERNEL))
 
 
-def test_a_wrong_directive_without_a_place_leaves_nothing_to_judge(tmp_path: Path) -> None:
+def test_a_wrong_directive_outside_a_submissions_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match=r"submission\.py:1: unknown directive"):
         task_of(tmp_path / "fast.py", submission("#!POPCORN leaderbord gemm\n"))

@@ -86,7 +86,7 @@ def files_of_the_task() -> list[Path]:
 # From a file to a row.
 
 
-def test_a_file_goes_through_a_fork_to_a_row_and_each_step_is_told(desk: Desk) -> None:
+def test_a_file_goes_through_a_fork_to_a_row_and_reports_each_step(desk: Desk) -> None:
     (sent,) = desk.submit()
     (pull,) = desk.pulls
     assert (sent["pull_request"], sent["opened"], sent["pushed"], sent["draft"]) == (pull.number, True, True, False)
@@ -114,7 +114,7 @@ def test_a_file_goes_through_a_fork_to_a_row_and_each_step_is_told(desk: Desk) -
     assert desk.call("watch", "--json")[-1] == end
 
 
-def test_people_read_a_line_for_each_change_and_on_a_terminal_a_table(desk: Desk) -> None:
+def test_watch_prints_a_line_for_each_change_and_a_table_on_a_terminal(desk: Desk) -> None:
     desk.submit()
     desk.scene.intake()
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
@@ -147,7 +147,7 @@ def test_no_line_is_longer_than_the_terminal_at_any_stage(desk: Desk, columns: i
     assert "output[3," in watching.text and "differ" in watching.text and "fix the file" in watching.text
 
 
-def test_ctrl_c_in_a_terminal_leaves_it_to_be_judged_and_says_how_to_pick_it_up(desk: Desk) -> None:
+def test_ctrl_c_while_waiting_keeps_the_judging_going_and_says_how_to_follow(desk: Desk) -> None:
     words = ["submit", str(desk.file), "--task", "vectoradd", "--no-test", "--every", "0.1"]
     at = {"columns": 80, "folder": ROOT, "environment": os.environ}
     handing_in = Terminal([sys.executable, "-m", "scripts.cli", *words], **at)
@@ -158,7 +158,7 @@ def test_ctrl_c_in_a_terminal_leaves_it_to_be_judged_and_says_how_to_pick_it_up(
     assert "Traceback" not in handing_in.text and desk.pulls[0].state == "open"
 
 
-def test_ctrl_c_while_it_is_handed_in_says_that_it_may_be(desk: Desk) -> None:
+def test_ctrl_c_while_submitting_warns_that_it_may_be_submitted_already(desk: Desk) -> None:
     desk.scene.server.fail("POST */pulls", Failure(way=Way.SILENCE, seconds=8, is_done=True))
     words = ["submit", str(desk.file), "--task", "vectoradd", "--no-test", "--every", "0.1"]
     at = {"columns": 120, "folder": ROOT, "environment": os.environ}
@@ -177,7 +177,7 @@ def without_event(facts: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if key != "event"}
 
 
-def test_a_second_file_is_pushed_to_the_same_pull_request_and_the_same_file_is_not(desk: Desk) -> None:
+def test_a_new_file_updates_the_pull_request_and_an_unchanged_file_does_not(desk: Desk) -> None:
     desk.submit("--draft")
     (pull,) = desk.pulls
     first = pull.head_sha
@@ -194,7 +194,7 @@ def test_a_second_file_is_pushed_to_the_same_pull_request_and_the_same_file_is_n
     ]
 
 
-def test_without_waiting_it_is_told_what_is_left_and_when_there_is_more(desk: Desk) -> None:
+def test_submit_without_waiting_reports_the_quota_left_and_when_it_grows(desk: Desk) -> None:
     desk.submit()
     assert desk.end["boards"] == [] and {(one["used"], one["next_at"]) for one in desk.end["quota"]} == {(0, None)}
     desk.scene.intake()
@@ -207,7 +207,7 @@ def test_without_waiting_it_is_told_what_is_left_and_when_there_is_more(desk: De
     assert "`pullrank watch 1` follows it." in desk.printed and "judgings in 24 hours are left; the " in desk.printed
 
 
-def test_a_private_competition_tells_its_quota_and_site_to_whom_it_lets_in(desk: Desk) -> None:
+def test_a_private_competition_shows_its_quota_and_site_to_its_members(desk: Desk) -> None:
     desk.world.settings |= {"repository": {"private": True, "visibility": "private"}, "pages": None}
     desk.submit()
     assert desk.end["quota"], "the ledger was read with the token"
@@ -226,11 +226,11 @@ def test_a_private_competition_tells_its_quota_and_site_to_whom_it_lets_in(desk:
         ("http://git.example.com:8080", "http://pages.git.example.com:8080/Acme/Kernels/"),
     ],
 )
-def test_where_a_site_is_by_the_server(server: str, address: str) -> None:
+def test_the_sites_address_follows_from_the_servers_address(server: str, address: str) -> None:
     assert pages_address("Acme/Kernels", server) == address
 
 
-def test_a_draft_is_made_ready_and_a_ready_one_a_draft(desk: Desk) -> None:
+def test_submit_switches_a_pull_request_between_draft_and_ready(desk: Desk) -> None:
     desk.submit("--draft")
     (pull,) = desk.pulls
     assert pull.draft
@@ -238,7 +238,7 @@ def test_a_draft_is_made_ready_and_a_ready_one_a_draft(desk: Desk) -> None:
     assert desk.submit("--draft")[0]["draft"] is True and pull.draft
 
 
-def test_a_draft_that_cannot_be_made_ready_is_said_to_be_one_still(desk: Desk) -> None:
+def test_submit_reports_a_draft_that_cannot_be_made_ready(desk: Desk) -> None:
     desk.submit("--draft")
     pull = desk.pulls[0]
     desk.world.settings["graphql_refuses"] = True
@@ -246,13 +246,13 @@ def test_a_draft_that_cannot_be_made_ready_is_said_to_be_one_still(desk: Desk) -
     assert "could not be marked as ready for review" in desk.said and pull.draft
 
 
-def test_my_rows_are_those_of_my_token(desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mine_uses_the_login_of_the_token(desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "ledger").mkdir()
     assert run(["mine", "--ledger", str(tmp_path / "ledger")]) == 0
     assert "alice is not ranked on any board" in capsys.readouterr().out
 
 
-def test_a_clone_without_a_ledger_names_the_site_to_ask(
+def test_a_clone_without_a_ledger_points_to_the_published_site(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("scripts.competition.repository.LEDGER", tmp_path / "ledger")
@@ -273,7 +273,7 @@ def test_a_clone_without_a_ledger_names_the_site_to_ask(
     assert run(["board", "vectoradd", "--json"]) == 0 and (tmp_path / "ledger" / "requests").is_dir()
 
 
-def test_a_pull_request_that_was_opened_by_hand_is_found(desk: Desk) -> None:
+def test_submit_finds_a_pull_request_opened_by_hand(desk: Desk) -> None:
     desk.world.add_fork(desk.scene.alice)
     pull = desk.world.open_pull(desk.scene.alice, {path_of("alice"): SOURCE}, branch="my-idea")
     desk.file.write_bytes(FASTER)
@@ -282,7 +282,7 @@ def test_a_pull_request_that_was_opened_by_hand_is_found(desk: Desk) -> None:
     assert desk.world.git.read(pull.head_sha, path_of("alice")) == FASTER
 
 
-def test_a_branch_of_an_earlier_pull_request_is_begun_anew_on_the_fork_as_it_is_now(desk: Desk) -> None:
+def test_a_new_pull_request_restarts_its_branch_from_the_current_main(desk: Desk) -> None:
     desk.submit()
     desk.world.close(desk.pulls[0])
     desk.world.commit({"README.md": "Changed meanwhile."})
@@ -292,13 +292,13 @@ def test_a_branch_of_an_earlier_pull_request_is_begun_anew_on_the_fork_as_it_is_
     assert desk.world.git.parents(sent["head_sha"]) == [desk.world.git.find_commit("main")]
 
 
-def test_who_may_push_needs_no_fork(desk: Desk) -> None:
+def test_a_user_with_push_access_needs_no_fork(desk: Desk) -> None:
     desk.be(desk.world.owner)
     (sent,) = desk.submit()
     assert sent["repository"] == desk.world.repository and not desk.world.forks
 
 
-def test_two_who_may_push_take_nothing_from_each_other(desk: Desk) -> None:
+def test_two_users_with_push_access_keep_separate_pull_requests(desk: Desk) -> None:
     desk.be(desk.world.owner)
     desk.submit()
     other = desk.world.add_user("maintainer", permission="write")
@@ -310,7 +310,7 @@ def test_two_who_may_push_take_nothing_from_each_other(desk: Desk) -> None:
     assert path_of(desk.world.owner.login) in desk.world.git.files(first.head_sha)
 
 
-def test_what_ended_without_a_verdict_is_told_with_the_way_on(desk: Desk) -> None:
+def test_watch_reports_a_judging_without_a_verdict_and_suggests_rerun(desk: Desk) -> None:
     desk.submit()
     desk.scene.intake()
     desk.world.add_comment(desk.pulls[0].number, desk.scene.alice, "/cancel")
@@ -321,7 +321,7 @@ def test_what_ended_without_a_verdict_is_told_with_the_way_on(desk: Desk) -> Non
     assert "`/rerun`" in desk.printed and "will not be retried" in desk.printed
 
 
-def test_boards_are_narrowed_by_a_line_in_the_file(desk: Desk) -> None:
+def test_the_gpu_option_narrows_the_boards_by_a_line_in_the_file(desk: Desk) -> None:
     (sent,) = desk.submit("--gpu", "CPU")
     content = desk.world.git.read(sent["head_sha"], path_of("alice"))
     assert content == b"#!PULLRANK gpus CPU\n" + SOURCE
@@ -341,7 +341,7 @@ def test_a_wrong_answer_and_a_refusal_have_exit_codes_of_their_own(desk: Desk) -
     assert "your login is `mallory`" in refused["reason"] and end["boards"] == []
 
 
-def test_every_stage_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_submission_shows_every_stage_from_queued_to_accepted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.submit()
     token = desk.world.personal_token(desk.scene.alice).value
 
@@ -383,7 +383,7 @@ def refused(desk: Desk, *options: str) -> str:
         ((TASK / "template.py").read_bytes(), ["--repo", "acme/nothing"], "there is no repository acme/nothing"),
     ],
 )  # fmt: skip
-def test_what_would_be_refused_is_said_before_anything_is_sent(desk: Desk, source, options, message) -> None:
+def test_submit_refuses_a_bad_submission_before_sending_anything(desk: Desk, source, options, message) -> None:
     desk.file.write_bytes(source)
     assert message in refused(desk, *options)
     assert not desk.world.forks and not [one for one in desk.scene.server.log if one.method != "GET"]
@@ -398,20 +398,20 @@ def test_a_file_that_fails_its_tests_here_is_not_submitted(desk: Desk, capsys) -
     assert not desk.pulls
 
 
-def test_an_old_clone_is_told_to_pull(desk: Desk) -> None:
+def test_submit_from_an_old_clone_suggests_git_pull(desk: Desk) -> None:
     desk.world.commit({"tasks/vectoradd/task.yml": "title: Changed\n"})
     desk.call("submit", str(desk.file), "--task", "vectoradd", "--json", code=2)
     assert "task.yml" in desk.said and "`git pull`" in desk.said and not desk.pulls
 
 
-def test_a_refusal_by_settings_that_are_old_says_to_pull(desk: Desk) -> None:
+def test_a_refusal_caused_by_old_settings_suggests_git_pull(desk: Desk) -> None:
     assert "`git pull`" not in refused(desk, "--gpu", "H100")
     desk.world.commit({".github/pullrank.yml": "gpus: {CPU: {runs_on: x}, H100: {runs_on: y}}\n"})
     said = refused(desk, "--gpu", "H100")
     assert "H100" in said and ".github/pullrank.yml" in said and "`git pull`" in said
 
 
-def test_a_competition_without_the_task_says_so(desk: Desk) -> None:
+def test_submit_reports_a_task_that_the_competition_lacks(desk: Desk) -> None:
     desk.file.write_bytes(b"#!POPCORN leaderboard matmul\n" + SOURCE)
     desk.call("submit", str(desk.file), "--no-test", "--json", code=2)
     assert "the competition has no task matmul" in desk.said
@@ -423,7 +423,7 @@ def test_a_closed_task_takes_drafts_only(desk: Desk, tmp_path: Path, monkeypatch
     assert desk.submit("--draft")[0]["draft"]
 
 
-def test_without_a_token_the_way_to_one_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submit_without_a_token_says_how_to_get_one(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GH_TOKEN")
     monkeypatch.delenv("GITHUB_TOKEN", raising=False)
     monkeypatch.setattr("shutil.which", lambda name: None)
@@ -435,7 +435,7 @@ def test_without_a_token_the_way_to_one_is_named(desk: Desk, monkeypatch: pytest
 @pytest.mark.parametrize("is_told_by", ["--repo", "GITHUB_REPOSITORY"])
 @pytest.mark.parametrize("name", ["not a repo", "kernels", "https://me:ghp_secret@github.com/acme/kernels.git"])
 @pytest.mark.parametrize("words", [["watch", "1"], ["submit", "{file}", *QUICK], ["moderate", "list"], ["setup"]])
-def test_what_is_no_repository_is_a_wrong_call(
+def test_an_invalid_repository_name_is_a_usage_error(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, is_told_by: str, name: str, words: list[str]
 ) -> None:
     monkeypatch.setenv("GITHUB_REPOSITORY", name)
@@ -451,7 +451,7 @@ def test_what_is_no_repository_is_a_wrong_call(
     [["moderate", "ban", "alice", "--reason", "x"], ["mine"], ["setup"], ["watch"]],
     ids=lambda words: words[0],
 )
-def test_a_token_that_github_does_not_take_is_a_wrong_call_of_every_command(
+def test_a_token_that_github_rejects_is_a_usage_error_in_every_command(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     (tmp_path / "ledger").mkdir()
@@ -461,7 +461,7 @@ def test_a_token_that_github_does_not_take_is_a_wrong_call_of_every_command(
     assert "GitHub rejects this token" in desk.said
 
 
-def test_where_there_are_no_drafts_the_other_ways_are_named(desk: Desk) -> None:
+def test_submit_names_the_alternatives_in_a_repository_without_drafts(desk: Desk) -> None:
     desk.world.settings["no_drafts"] = True
     said = refused(desk, "--draft")
     assert "has no draft pull requests" in said and "Leave out --draft" in said and "`/benchmark`" in said
@@ -472,7 +472,7 @@ def test_where_there_are_no_drafts_the_other_ways_are_named(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("request_", ["POST */git/blobs", "POST */git/refs", "POST */pulls"])
-def test_what_github_finds_wrong_is_not_to_be_repeated(desk: Desk, request_: str) -> None:
+def test_submit_advises_against_repeating_a_request_that_github_finds_invalid(desk: Desk, request_: str) -> None:
     desk.scene.server.fail(request_, Failure(status=422))
     said = refused(desk)
     assert "will refuse it again" in said and "by hand" in said
@@ -481,7 +481,7 @@ def test_what_github_finds_wrong_is_not_to_be_repeated(desk: Desk, request_: str
 @pytest.mark.parametrize("name", ["GH_TOKEN", "GITHUB_TOKEN"])
 @pytest.mark.parametrize("token", ["ghp_secret\nx", "ghp_secret x", "ghp_secret€"])
 @pytest.mark.parametrize("words", [["watch", "1"], ["submit", "{file}", *QUICK], ["moderate", "list"]])
-def test_a_token_that_is_none_ends_at_once_and_is_never_shown(
+def test_a_malformed_token_ends_the_command_and_is_never_shown(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, token: str, words: list[str]
 ) -> None:
     monkeypatch.delenv("GH_TOKEN")
@@ -493,13 +493,13 @@ def test_a_token_that_is_none_ends_at_once_and_is_never_shown(
 
 
 @pytest.mark.parametrize("request_", ["POST */forks", "POST */git/blobs", "POST */git/refs", "POST */pulls"])
-def test_a_token_without_the_right_scope_is_told_which(desk: Desk, request_: str) -> None:
+def test_submit_names_the_scope_that_a_token_lacks(desk: Desk, request_: str) -> None:
     desk.scene.server.fail(request_, Failure(status=403))
     said = refused(desk)
     assert "gh auth refresh --scopes repo,workflow" in said and "ghp_" not in said
 
 
-def test_a_fork_that_went_its_own_way_is_told_how_to_mend_it(desk: Desk) -> None:
+def test_submit_says_how_to_fix_a_diverged_fork(desk: Desk) -> None:
     desk.world.add_fork(desk.scene.alice)
     own = desk.world.git.commit({"mine.txt": "x"}, parent=desk.world.git.find_commit("main"))
     desk.world.git.set_ref("refs/forks/alice/main", own)
@@ -521,7 +521,7 @@ WRITES = [
 @pytest.mark.parametrize(
     ("request_", "is_done"), [*((one, False) for one in WRITES[::2]), *((one, True) for one in WRITES[1::2])]
 )
-def test_a_network_that_drops_costs_one_message_and_the_next_try_goes_on(
+def test_a_dropped_connection_costs_one_message_and_the_next_try_continues(
     desk: Desk, request_: str, is_done: bool
 ) -> None:
     desk.scene.server.fail(request_, Failure(way=Way.RESET, is_done=is_done))
@@ -565,7 +565,7 @@ def is_git(entry: Any) -> bool:
     return bool(entry.path.startswith("/acme/kernels.git"))
 
 
-def test_whichever_call_of_submit_fails_it_is_one_message_and_the_next_run_mends_it(desk: Desk, hasty: None) -> None:
+def test_submit_reports_any_failed_call_once_and_the_next_run_recovers(desk: Desk, hasty: None) -> None:
     words = ["submit", str(desk.file), *QUICK, "--no-wait"]
     before = len(desk.scene.server.log)
     desk.call(*words)
@@ -581,7 +581,7 @@ def test_whichever_call_of_submit_fails_it_is_one_message_and_the_next_run_mends
         assert desk.world.git.read(desk.pulls[-1].head_sha, path_of(f"user{nth}")) == SOURCE
 
 
-def test_whichever_call_of_watch_fails_it_is_one_message_and_the_next_run_goes_on(desk: Desk, hasty: None) -> None:
+def test_watch_reports_any_failed_call_once_and_the_next_run_continues(desk: Desk, hasty: None) -> None:
     desk.submit("--draft")
     desk.scene.intake()
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
@@ -597,7 +597,7 @@ def test_whichever_call_of_watch_fails_it_is_one_message_and_the_next_run_goes_o
     assert end["exit_code"] == 0 and end["quota"] == [], "what is left is not known, and that is no reason to fail"
 
 
-def test_a_pull_request_whose_answer_never_came_is_found_by_the_next_run(
+def test_the_next_run_finds_a_pull_request_whose_creation_timed_out(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scripts.github.gh.GitHub", partial(GitHub, timeout_s=3))
@@ -608,7 +608,7 @@ def test_a_pull_request_whose_answer_never_came_is_found_by_the_next_run(
     assert (sent["pushed"], sent["opened"], len(desk.pulls)) == (False, False, 1)
 
 
-def test_watching_outlives_an_outage_and_tells_it_once(desk: Desk) -> None:
+def test_watch_survives_an_outage_and_reports_it_once(desk: Desk) -> None:
     desk.submit()
     desk.scene.intake()
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
@@ -617,14 +617,14 @@ def test_watching_outlives_an_outage_and_tells_it_once(desk: Desk) -> None:
     assert told[-1]["exit_code"] == 0 and desk.said.count("trying again") == 1
 
 
-def test_nothing_to_watch_names_the_next_command(desk: Desk) -> None:
+def test_watch_names_the_next_command_when_there_is_nothing_to_watch(desk: Desk) -> None:
     desk.call("watch", code=2)
     assert "has no pull request" in desk.said and "`pullrank submit FILE`" in desk.said
     desk.call("watch", "77", code=2)
     assert "404" in desk.said
 
 
-def test_what_is_no_submission_is_not_followed_and_never_picked(desk: Desk) -> None:
+def test_watch_never_picks_or_follows_a_pull_request_without_a_submission(desk: Desk) -> None:
     other = desk.world.open_pull(desk.scene.alice, {"README.md": "Better."}, branch="docs")
     desk.call("watch", str(other.number), "--json", code=2)
     assert f"#{other.number} is not a submission" in desk.said and "`pullrank watch`" in desk.said
@@ -648,9 +648,7 @@ def test_a_file_in_a_wrong_place_is_followed_until_it_is_refused(desk: Desk) -> 
     assert path_of("alice") in refusal["reason"] and end["exit_code"] == 2
 
 
-def test_a_bot_that_does_not_answer_is_told_of_once_with_the_place_to_look(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watch_reports_a_silent_bot_once_and_says_where_to_look(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scripts.commands.submit.ANSWER_S", 0.2)
     desk.submit("--draft")
     before = len(desk.scene.server.requests("POST /graphql/Comments/*"))
@@ -667,7 +665,7 @@ def test_a_bot_that_does_not_answer_is_told_of_once_with_the_place_to_look(
     assert told[-1]["exit_code"] == 0
 
 
-def test_a_refusal_of_an_older_commit_is_none_of_this_one(desk: Desk) -> None:
+def test_an_older_commits_refusal_does_not_count_for_the_new_one(desk: Desk) -> None:
     pull = desk.world.open_pull(
         desk.scene.alice, {path_of("alice"): b"def kernel(data): pass\n"}, branch="pullrank/alice/vectoradd"
     )
@@ -694,7 +692,7 @@ def seen(desk: Desk, number: int = 1) -> PullStatus:
 BAD = b"def kernel(data): pass\n"
 
 
-def test_each_commit_that_is_refused_is_told_so_though_another_was_judged_before_or_refused_alike(desk: Desk) -> None:
+def test_watch_reports_the_refusal_of_each_commit_despite_earlier_results(desk: Desk) -> None:
     pull = desk.scene.submit(desk.scene.alice, SOURCE)
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest(wrong="output[3] is 1.5"))
     for source in (BAD, BAD + b"# again\n"):
@@ -705,14 +703,14 @@ def test_each_commit_that_is_refused_is_told_so_though_another_was_judged_before
         assert news.is_done and news.exit_code == 2 and "custom_kernel" in news.refusal
 
 
-def test_a_refusal_that_was_written_without_its_commit_is_read_as_before(desk: Desk) -> None:
+def test_watch_still_reads_a_refusal_without_its_commit(desk: Desk) -> None:
     pull = desk.scene.submit(desk.scene.alice, BAD)
     (comment,) = desk.world.comments_on(pull.number)
     comment.body, count = re.subn(r'(pullrank:notice \{"tone":"WARNING")[^}]*', r"\1", comment.body)
     assert count == 1 and "custom_kernel" in seen(desk).refusal
 
 
-def test_what_is_refused_when_its_turn_comes_ends_with_2_and_the_reason(desk: Desk) -> None:
+def test_a_late_refusal_ends_watch_with_exit_code_2_and_the_reason(desk: Desk) -> None:
     desk.scene.submit(desk.scene.alice, SOURCE)
     with LedgerBranch(str(desk.world.git.path)) as branch:
         at = datetime.now(UTC).replace(microsecond=0)
@@ -727,7 +725,7 @@ def test_what_is_refused_when_its_turn_comes_ends_with_2_and_the_reason(desk: De
     assert "/rerun" not in desk.printed
 
 
-def test_a_board_for_which_the_quota_had_no_room_is_named_and_does_not_end_with_0(desk: Desk) -> None:
+def test_watch_names_a_board_beyond_the_quota_and_exits_with_2(desk: Desk) -> None:
     two_boards(desk.scene)
     settings = desk.scene.root / ".github/pullrank.yml"
     settings.write_text(re.sub(r"ranked_per_day: \d+", "ranked_per_day: 1", settings.read_text()))
@@ -742,7 +740,7 @@ def test_a_board_for_which_the_quota_had_no_room_is_named_and_does_not_end_with_
     assert f"Not judged on `{other}`" in desk.printed and "fix the file" not in desk.printed
 
 
-def test_the_gap_to_the_first_is_told_as_a_number(desk: Desk) -> None:
+def test_the_gap_to_first_place_is_a_number(desk: Desk) -> None:
     for author, source, ratio in ((desk.scene.alice, SOURCE, 0.5), (desk.world.add_user("bob"), FASTER, 0.9)):
         desk.scene.submit(author, source + author.login.encode().join((b"# ", b"\n")))
         desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest(ratio=ratio))
@@ -751,7 +749,7 @@ def test_the_gap_to_the_first_is_told_as_a_number(desk: Desk) -> None:
     assert replace(board, result={"standing": "?"}).gap is replace(board, result=None).gap is None
 
 
-def test_the_last_line_is_told_where_there_are_no_settings_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_prints_its_last_line_without_settings_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.scene.submit(desk.scene.alice, SOURCE)
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
     monkeypatch.setattr("scripts.submit.ending.ROOT", desk.scene.folder)
@@ -785,21 +783,21 @@ def test_a_draft_that_becomes_ready_is_followed_until_it_is_ranked(desk: Desk) -
         ([], {"refusal": "No."}, 2),
     ],
 )
-def test_the_exit_code_tells_the_worst_of_all_boards(
+def test_the_exit_code_is_that_of_the_worst_board(
     stages: list[BoardProgress], changes: dict[str, Any], code: int
 ) -> None:
     boards = tuple(BoardNews(gpu="CPU", mode="ranked", stage=stage, summary="") for stage in stages)
     assert PullStatus(pull=cast(PullRequest, None), boards=boards, **changes).exit_code == code
 
 
-def test_a_blob_has_gits_own_name() -> None:
+def test_a_blobs_digest_matches_gits() -> None:
     assert blob_sha(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
 
 
 @pytest.mark.parametrize(
     "text", ["", "no fence", "```json\n{\n```", "```json\n[1]\n```", "```json\n" + "[" * 100_000 + "\n```"]
 )
-def test_a_check_run_without_facts_has_none(text: str) -> None:
+def test_a_check_run_without_facts_has_no_result(text: str) -> None:
     assert read_result(text) is None
 
 

@@ -85,7 +85,7 @@ def test_every_fault_of_a_bad_task_is_named_with_its_line(path: Path, tmp_path: 
         assert match and int(match[1]) == line and message in match[2], (match, line, message)
 
 
-def test_a_task_with_ten_faults_names_all_ten(tmp_path: Path) -> None:
+def test_a_task_with_ten_faults_gets_all_ten_reported(tmp_path: Path) -> None:
     [path] = [path for path in BAD_TASKS if path.stem == "ten_faults"]
     faults = faults_of(task_folder(tmp_path, path.read_text()))
     assert len(faults) >= 10
@@ -159,7 +159,7 @@ libraries: [cutlass]
     )
 
 
-def test_a_cuda_task_of_kernelbot_is_read_with_its_compiler_s_configuration(tmp_path: Path) -> None:
+def test_a_kernelbot_cuda_task_keeps_its_compiler_settings(tmp_path: Path) -> None:
     yml = """
 lang: cu
 gpus: [A100]
@@ -211,13 +211,13 @@ def test_a_task_with_its_own_evaluator_needs_no_examples(tmp_path: Path) -> None
         ("1_000", 1000),
     ],
 )
-def test_case_values_are_numbers_words_truths_and_lists(written: str, read: object, tmp_path: Path) -> None:
+def test_case_values_are_numbers_words_booleans_and_lists(written: str, read: object, tmp_path: Path) -> None:
     task = load_task(task_folder(tmp_path, f"tests: [{{size: {written}}}]\nbenchmarks: [{{}}]\n"))
     value = task.tests[0].params["size"]
     assert value == read and type(value) is type(read)
 
 
-def test_a_case_without_arguments_is_a_case(tmp_path: Path) -> None:
+def test_a_case_may_have_no_arguments(tmp_path: Path) -> None:
     task = load_task(task_folder(tmp_path, "tests: [{}]\nbenchmarks: [{no: 1}]\n"))
     assert task.tests[0].name == "no arguments"
     assert task.benchmarks[0].params == {"no": 1}, "a key is text, whatever YAML makes of the word"
@@ -282,7 +282,7 @@ def test_windows_line_ends_hide_no_other_fault(tmp_path: Path) -> None:
     assert "task.py: has Windows line endings" in faults[2]
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_a_fault(tmp_path: Path) -> None:
     assert load_task(task_folder(tmp_path, "\ufeff" + CASES)).tests
 
 
@@ -304,19 +304,21 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
         ({"utils__py": "x" * (4 * 2**20 + 1)}, "'utils.py' is larger than 4 MiB"),
     ],
 )
-def test_a_folder_that_lacks_something_is_a_fault(files: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_a_folder_with_a_missing_or_invalid_file_is_reported(
+    files: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     [fault] = faults_of(task_folder(tmp_path, **files))
     assert message in fault
 
 
-def test_faults_of_the_folder_are_told_with_those_of_the_file(tmp_path: Path) -> None:
+def test_faults_of_the_folder_and_of_task_yml_are_reported_together(tmp_path: Path) -> None:
     faults = faults_of(task_folder(tmp_path, CASES + "ranking_by: best\n", name="Vector Add", reference__py=None))
     assert len(faults) == 3
     assert "ranking_by: must be one of geom, mean, last" in faults[0]
     assert "lowercase letters" in faults[1] and "no file 'reference.py'" in faults[2]
 
 
-def test_a_folder_in_which_all_is_wrong_is_told_all_of_it_at_once(tmp_path: Path) -> None:
+def test_all_faults_of_a_folder_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "secret.py").write_text("token = 1\n")
     yml = (
         CASES + "tittle: x\nranking_by: best\ntemplates: {Python: ../../secret.py}\nwork: {bytes: sise}\ngpus: [cpu]\n"
@@ -368,7 +370,7 @@ def test_a_missing_task_is_refused_with_a_suggestion(tmp_path: Path) -> None:
         load_task(tmp_path / "vectoradd")
 
 
-def test_messages_name_files_as_seen_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_name_files_relative_to_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task_folder(tmp_path / "tasks", "title: Vector addition\n")
     monkeypatch.chdir(tmp_path)
     assert faults_of(Path("tasks/vectoradd"))[0] == "tasks/vectoradd/task.yml:1: tests: required key is missing"
@@ -376,7 +378,7 @@ def test_messages_name_files_as_seen_from_here(tmp_path: Path, monkeypatch: pyte
     assert faults_of(Path())[0] == "task.yml:1: tests: required key is missing"
 
 
-def test_a_tree_of_tasks_is_read_in_order_and_skips_other_folders(tmp_path: Path) -> None:
+def test_load_tasks_reads_a_tree_in_order_and_skips_other_folders(tmp_path: Path) -> None:
     task_folder(tmp_path, name="softmax")
     task_folder(tmp_path, name="matmul")
     (tmp_path / "notes").mkdir()
@@ -385,7 +387,7 @@ def test_a_tree_of_tasks_is_read_in_order_and_skips_other_folders(tmp_path: Path
         load_tasks(tmp_path / "nowhere")
 
 
-def test_the_faults_of_all_tasks_of_a_tree_come_at_once(tmp_path: Path) -> None:
+def test_the_faults_of_all_tasks_in_a_tree_are_reported_together(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         task_folder(tmp_path, CASES + ("" if name == "b" else "ranking_by: best\n"), name=name)
     with pytest.raises(TaskError) as error:
@@ -393,7 +395,7 @@ def test_the_faults_of_all_tasks_of_a_tree_come_at_once(tmp_path: Path) -> None:
     assert [Path(line.split(":")[0]).parent.name for line in str(error.value).split("\n")] == ["a", "c"]
 
 
-def test_the_tasks_that_the_tests_judge_are_good() -> None:
+def test_the_tasks_used_by_the_tests_load() -> None:
     assert load_tasks(Path(__file__).parent / "tasks")
 
 
@@ -427,16 +429,16 @@ EDITION_STAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("change", EDITION_CHANGES)
-def test_what_decides_results_changes_the_edition(change: str, tmp_path: Path) -> None:
+def test_a_change_that_affects_results_changes_the_edition(change: str, tmp_path: Path) -> None:
     assert edition(tmp_path / "old") != edition(tmp_path / "new", **EDITION_CHANGES[change])
 
 
 @pytest.mark.parametrize("change", EDITION_STAYS)
-def test_what_decides_nothing_leaves_the_edition(change: str, tmp_path: Path) -> None:
+def test_a_change_that_affects_no_result_keeps_the_edition(change: str, tmp_path: Path) -> None:
     assert edition(tmp_path / "old") == edition(tmp_path / "new", **EDITION_STAYS[change])
 
 
-def test_another_way_of_timing_changes_every_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_timing_method_changes_every_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = edition(tmp_path)
     assert re.fullmatch("[0-9a-f]{64}", old)
     monkeypatch.setattr(harness.task.task, "METHOD", 99)
@@ -486,7 +488,7 @@ def test_a_formula_is_arithmetic_over_the_parameters(formula: str, value: float)
         ("+".join(["1"] * 400), "longer than 500"),
     ],
 )
-def test_anything_else_is_no_formula(formula: str, message: str) -> None:
+def test_an_invalid_formula_is_refused_with_its_reason(formula: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         evaluate(formula, {"size": 10, "mode": "fast"})
 

@@ -66,7 +66,7 @@ def zipped(path: Path, *members: tuple[str | zipfile.ZipInfo, str]) -> Path:
 # What is made of them.
 
 
-def test_a_set_becomes_tasks_with_its_boards_its_deadlines_and_the_files_from_above(tmp_path, capsys):
+def test_a_set_becomes_tasks_with_its_boards_deadlines_and_shared_files(tmp_path, capsys):
     tasks = imported(tmp_path, SETS / "first.yaml")
     assert sorted(tasks) == ["cached", "replay", "rowmax", "scale_cu", "scale_v2", "twogpu"]
     scale = tasks["scale_v2"]
@@ -81,7 +81,7 @@ def test_a_set_becomes_tasks_with_its_boards_its_deadlines_and_the_files_from_ab
     assert "6 imported" in said
 
 
-def test_a_deadline_without_a_zone_is_in_utc_wherever_the_machine_stands(monkeypatch):
+def test_a_deadline_without_a_zone_is_in_utc_on_any_machine(monkeypatch):
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("TZ", "EST5")
         time.tzset()
@@ -91,7 +91,7 @@ def test_a_deadline_without_a_zone_is_in_utc_wherever_the_machine_stands(monkeyp
     assert deadlines["cached"] == "2027-06-30T00:00:00Z"
 
 
-def test_referee_and_script_are_told_apart(tmp_path, capsys):
+def test_import_distinguishes_referee_tasks_from_script_tasks(tmp_path, capsys):
     tasks = imported(tmp_path, SETS / "first.yaml")
     assert {name for name, task in tasks.items() if task.evaluator is Evaluator.REFEREE} == {"scale_v2", "rowmax"}
     said = capsys.readouterr().out
@@ -103,7 +103,7 @@ def test_referee_and_script_are_told_apart(tmp_path, capsys):
     assert tasks["scale_cu"].config and tasks["scale_cu"].config.sources == ("eval.cu", "submission.cu")
 
 
-def test_cases_with_a_world_size_make_a_task_of_several_gpus(tmp_path):
+def test_cases_with_a_world_size_make_a_multi_gpu_task(tmp_path):
     folder = SETS / "own" / "allsum_py"
     spoken = own_set(tmp_path) / "own" / "allsum_py"
     text = (folder / "task.yml").read_text()
@@ -112,7 +112,7 @@ def test_cases_with_a_world_size_make_a_task_of_several_gpus(tmp_path):
     assert (task.multi_gpu, task.board("H100").world_size) == (True, 3)
 
 
-def test_the_last_benchmark_ranks_where_nothing_is_said_and_that_is_written_out(tmp_path):
+def test_the_last_benchmark_ranks_by_default_and_task_yml_says_so(tmp_path):
     tasks = imported(tmp_path, SETS / "first.yaml")
     assert tasks["rowmax"].ranking_by is Ranking.LAST
     assert "ranking_by: last\n" in (tmp_path / "rowmax" / "task.yml").read_text()
@@ -124,14 +124,14 @@ def test_tuples_and_lists_stay_what_they_are(tmp_path):
     assert [case.params["shape"] for case in tests] == [(4, 8), (33, 65)]
 
 
-def test_solutions_become_examples_and_what_is_missing_is_made_of_the_reference(tmp_path):
+def test_solutions_become_examples_and_the_reference_fills_the_gaps(tmp_path):
     tasks = imported(tmp_path, SETS / "first.yaml")
     names = {name: [str(one.path.relative_to(task.folder)) for one in task.examples] for name, task in tasks.items()}
     assert names["scale_v2"] == ["examples/accepted/into_new_memory.py", "examples/wrong_answer/forgets_the_last.py"]
     assert names["rowmax"] == ["examples/accepted/reference.py", "examples/wrong_answer/zeros.py"]
 
 
-def test_directives_name_the_task_as_it_is_called_here_and_no_gpu(tmp_path):
+def test_imported_directives_name_the_new_task_and_no_gpu(tmp_path):
     scale = imported(tmp_path, SETS / "first.yaml")["scale_v2"]
     for path in (*scale.templates.values(), *(one.path for one in scale.examples)):
         first, second, *_ = path.read_text().splitlines()
@@ -139,7 +139,7 @@ def test_directives_name_the_task_as_it_is_called_here_and_no_gpu(tmp_path):
         assert "gpus" not in second
 
 
-def test_the_first_line_names_the_schema_that_lies_there(tmp_path):
+def test_the_first_line_of_task_yml_names_the_schema(tmp_path):
     imported(tmp_path, SCALE, "--gpu", "H100")
     first = (tmp_path / "scale_py" / "task.yml").read_text().splitlines()[0]
     assert first == "# yaml-language-server: $schema=../task.schema.json"
@@ -151,7 +151,7 @@ def test_a_single_folder_takes_its_boards_from_the_command(tmp_path):
     assert (task.name, task.gpus) == ("twice", ("H100", "B200"))
 
 
-def test_a_zip_is_unpacked_whether_or_not_the_task_lies_in_a_folder(tmp_path):
+def test_a_zip_may_hold_its_task_at_the_top_or_in_a_folder(tmp_path):
     files = {"reference.py": OLD, "task.py": "", "task.yml": "tests: [{}]\nbenchmarks: [{}]\n"}
     flat = zipped(tmp_path / "Row Sort.zip", *files.items(), ("__MACOSX/task.yml", "x"))
     deep = zipped(tmp_path / "b.zip", *((f"sets/deep/{name}", text) for name, text in files.items()))
@@ -179,7 +179,7 @@ def test_imported_tasks_get_the_right_verdicts(tmp_path, capsys):
     }  # fmt: skip
 
 
-def test_an_evaluator_of_any_name_stays_where_it_is_if_the_referee_judges(tmp_path, capsys):
+def test_import_leaves_any_evaluator_behind_if_the_referee_judges(tmp_path, capsys):
     problems = own_set(tmp_path)
     (problems / "eval.py").rename(problems / "eval_better.py")
     task_yml = problems / "first" / "scale_py" / "task.yml"
@@ -190,7 +190,7 @@ def test_an_evaluator_of_any_name_stays_where_it_is_if_the_referee_judges(tmp_pa
     assert "copied from outside its folder: ../../utils.py\n" in capsys.readouterr().out
 
 
-def test_a_trial_that_is_not_known_here_is_left_out_and_that_is_said(tmp_path, capsys):
+def test_import_drops_an_unknown_validation_section_and_says_so(tmp_path, capsys):
     problems = own_set(tmp_path)
     task_yml = problems / "first" / "scale_py" / "task.yml"
     trial = (
@@ -206,7 +206,7 @@ def test_a_trial_that_is_not_known_here_is_left_out_and_that_is_said(tmp_path, c
 # Another device.
 
 
-def test_what_was_rewritten_for_a_cpu_says_so_and_never_ranks(tmp_path, capsys):
+def test_a_task_rewritten_for_the_cpu_says_so_and_never_ranks(tmp_path, capsys):
     out = ["--out", str(tmp_path)]
     assert run(["task", "import", str(SCALE), *out, "--device-alias", "cuda=cpu"]) == 0
     task = load_task(tmp_path / "scale_py")
@@ -219,7 +219,7 @@ def test_what_was_rewritten_for_a_cpu_says_so_and_never_ranks(tmp_path, capsys):
     assert "scale_py never ranks" in capsys.readouterr().err
 
 
-def test_only_what_names_a_device_is_rewritten():
+def test_only_device_names_are_rewritten():
     source = b'x = torch.ones(3, device="cuda")  # \xc2\xb5 cuda\ny = a.b.cuda().to(\'cuda:0\')\nprint("cuda kernel")\n'
     assert without_cuda(source) == (
         b'x = torch.ones(3, device="cpu")  # \xc2\xb5 cuda\ny = a.b.cpu().to("cpu")\nprint("cuda kernel")\n'
@@ -237,7 +237,7 @@ def test_only_what_names_a_device_is_rewritten():
         ("(x\n .cuda(rank))", "(x\n .cpu())"),
     ],
 )
-def test_a_device_named_in_other_words_is_rewritten(before, after):
+def test_other_spellings_of_a_device_are_rewritten_too(before, after):
     assert without_cuda(before.encode()) == after.encode()
     assert cuda_lines(before.encode()) and not cuda_lines(after.encode())
 
@@ -250,7 +250,7 @@ def test_a_device_named_in_other_words_is_rewritten(before, after):
         "x.cuda(\nrank)",
     ],
 )  # fmt: skip
-def test_what_cannot_be_rewritten_stays_and_is_named(line):
+def test_code_that_cannot_be_rewritten_stays_and_is_reported(line):
     source = f"a = 1\n{line}\n".encode()
     assert without_cuda(source) == source
     assert cuda_lines(source) == [2]
@@ -262,15 +262,15 @@ def test_what_cannot_be_rewritten_stays_and_is_named(line):
         "torch.cuda.is_available()", "torch.cuda.manual_seed_all(7)", "n = torch.cuda.device_count()", "x.view(torch.float8_e4m3fn)",
     ],
 )  # fmt: skip
-def test_what_does_no_harm_without_a_gpu_is_not_named(line):
+def test_code_that_is_harmless_without_a_gpu_is_not_reported(line):
     assert cuda_lines(line.encode()) == []
 
 
-def test_four_bit_floats_are_named_since_only_gpus_compute_with_them():
+def test_four_bit_floats_are_reported_because_only_gpus_support_them():
     assert cuda_lines(b"a = 1\nx = a.view(torch.float4_e2m1fn_x2)\n") == [2]
 
 
-def test_what_asks_torch_for_a_gpu_otherwise_is_named(tmp_path, capsys):
+def test_other_torch_calls_that_need_a_gpu_are_reported(tmp_path, capsys):
     assert cuda_lines(b'a = 1\nb = "cuda"\ntorch.cuda.synchronize()\n') == [2, 3]
     problems = own_set(tmp_path)
     reference = problems / "first" / "scale_py" / "reference.py"
@@ -279,7 +279,7 @@ def test_what_asks_torch_for_a_gpu_otherwise_is_named(tmp_path, capsys):
     assert "note: reference.py:21,22 still asks torch for a GPU" in capsys.readouterr().out
 
 
-def test_what_an_alias_cannot_help_is_said(tmp_path, capsys):
+def test_import_notes_the_limits_of_a_device_alias(tmp_path, capsys):
     imported(tmp_path, SETS / "first.yaml", "--device-alias", "cuda=cpu")
     told = capsys.readouterr().out.split(str(tmp_path))
     notes = {part.split(":")[0].strip("/"): part for part in told}
@@ -288,7 +288,7 @@ def test_what_an_alias_cannot_help_is_said(tmp_path, capsys):
     assert "--device-alias" not in notes["rowmax"]
 
 
-def test_an_evaluator_that_stays_behind_asks_for_no_gpu(tmp_path):
+def test_an_evaluator_left_behind_does_not_require_a_gpu(tmp_path):
     folder = own_set(tmp_path) / "first" / "scale_py"
     reference = folder / "reference.py"
     reference.write_text(reference.read_text().replace('"cuda"', '"cpu"'))
@@ -298,7 +298,7 @@ def test_an_evaluator_that_stays_behind_asks_for_no_gpu(tmp_path):
     assert task.gpus == ("CPU",)
 
 
-def test_a_rewritten_task_that_fails_says_that_a_cpu_may_lack_what_it_needs(tmp_path, capsys):
+def test_the_failure_of_a_rewritten_task_mentions_the_rewrite(tmp_path, capsys):
     folder = own_set(tmp_path) / "first" / "scale_py"
     reference = folder / "reference.py"
     body = "def ref_kernel(data):\n    raise RuntimeError('no kernel for this device')\n\n\ndef former_kernel("
@@ -312,7 +312,7 @@ def test_a_rewritten_task_that_fails_says_that_a_cpu_may_lack_what_it_needs(tmp_
 # What is lost otherwise.
 
 
-def test_a_submission_beside_a_task_without_templates_is_its_template(tmp_path, capsys):
+def test_a_task_without_templates_uses_the_submission_next_to_it(tmp_path, capsys):
     folder = own_set(tmp_path) / "own" / "rowsum_py"
     text = (folder / "task.yml").read_text()
     (folder / "task.yml").write_text("".join(line for line in text.splitlines(True) if "template" not in line.lower()))
@@ -321,7 +321,7 @@ def test_a_submission_beside_a_task_without_templates_is_its_template(tmp_path, 
     assert {name: path.name for name, path in task.templates.items()} == {"Python": "template.py"}
 
 
-def test_a_task_of_the_past_is_said_to_be_closed(tmp_path, capsys):
+def test_import_notes_that_a_past_task_is_closed(tmp_path, capsys):
     problems = own_set(tmp_path)
     (problems / "first.yaml").write_text(
         "deadline: 2025-06-30\nproblems: [{directory: first/scale_py, name: scale, gpus: [H100]}]\n"
@@ -330,7 +330,7 @@ def test_a_task_of_the_past_is_said_to_be_closed(tmp_path, capsys):
     assert "note: closed since 2025-06-30 00:00 UTC, so it ranks nothing" in capsys.readouterr().out
 
 
-def test_a_program_of_the_tasks_without_examples_is_said_not_to_be_tried(tmp_path, capsys):
+def test_the_check_warns_that_a_program_without_examples_is_untested(tmp_path, capsys):
     imported(tmp_path, SETS / "first" / "replay_py", "--gpu", "H100")
     capsys.readouterr()
     assert run(["task", "check", "--static", str(tmp_path / "replay_py")]) == 0
@@ -340,7 +340,7 @@ def test_a_program_of_the_tasks_without_examples_is_said_not_to_be_tried(tmp_pat
 # What is refused.
 
 
-def test_what_does_not_fit_is_said_task_by_task_and_the_others_are_imported(tmp_path, capsys):
+def test_import_reports_each_bad_task_and_imports_the_others(tmp_path, capsys):
     problems = own_set(tmp_path)
     shutil.rmtree(problems / "first" / "cached_py")
     (problems / "first" / "rowmax_py" / "reference.py").unlink()
@@ -379,7 +379,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize(("changes", "message"), SPOILED.values(), ids=SPOILED)
-def test_a_spoiled_task_is_refused_and_nothing_is_written(changes, message, tmp_path, capsys):
+def test_a_broken_task_is_refused_and_nothing_is_written(changes, message, tmp_path, capsys):
     folder = own_set(tmp_path) / "first" / "scale_py"
     (tmp_path / "outside.py").write_text("")
     for name, (old, new) in changes.items():
@@ -389,7 +389,7 @@ def test_a_spoiled_task_is_refused_and_nothing_is_written(changes, message, tmp_
     assert message in refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
 
 
-def test_links_that_lead_to_each_other_or_away_are_refused(tmp_path, capsys):
+def test_circular_links_and_links_out_of_the_tree_are_refused(tmp_path, capsys):
     folder = own_set(tmp_path) / "first" / "scale_py"
     (folder / "task.py").unlink()
     (folder / "task.py").symlink_to("round.py")
@@ -400,14 +400,14 @@ def test_links_that_lead_to_each_other_or_away_are_refused(tmp_path, capsys):
     assert "'task.py' leads out of problems/" in refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
 
 
-def test_code_for_a_gpu_that_nobody_named_is_refused_with_both_ways_out(tmp_path, capsys):
+def test_gpu_code_without_a_named_gpu_is_refused_with_both_options(tmp_path, capsys):
     said = refused(capsys, tmp_path, SCALE)
     assert "reference.py:7 uses cuda" in said
     assert "--gpu H100" in said and "--device-alias cuda=cpu" in said
     assert "no GPU is given" in refused(capsys, tmp_path, SETS / "first" / "scale_cu")
 
 
-def test_places_on_another_machine_are_refused_and_it_is_said_where_they_belong(tmp_path, capsys):
+def test_machine_specific_compiler_settings_are_refused_with_advice(tmp_path, capsys):
     folder = own_set(tmp_path) / "first" / "scale_cu"
     text = (folder / "task.yml").read_text()
     text = text.replace("include_dirs: []", 'include_dirs: ["/Kittens/include"]')
@@ -426,7 +426,7 @@ def test_places_on_another_machine_are_refused_and_it_is_said_where_they_belong(
     )
 
 
-def test_what_is_there_already_is_left_alone(tmp_path, capsys):
+def test_import_leaves_an_existing_task_alone(tmp_path, capsys):
     imported(tmp_path, SCALE, "--gpu", "H100")
     (tmp_path / "scale_py" / "mine.txt").write_text("kept")
     assert run(["task", "import", str(SCALE), "--gpu", "H100", "--out", str(tmp_path)]) == 2
@@ -448,13 +448,13 @@ SETS_AT_FAULT = {
 
 
 @pytest.mark.parametrize(("text", "message"), SETS_AT_FAULT.values(), ids=SETS_AT_FAULT)
-def test_a_set_at_fault_is_refused(text, message, tmp_path, capsys):
+def test_a_faulty_set_is_refused(text, message, tmp_path, capsys):
     problems = own_set(tmp_path)
     (problems / "first" / "set.yaml").write_text(text)
     assert message in refused(capsys, tmp_path / "tasks", problems / "first" / "set.yaml", "--gpu", "H100")
 
 
-def test_all_faults_of_a_set_are_told_at_once(tmp_path, capsys):
+def test_all_faults_of_a_set_are_reported_at_once(tmp_path, capsys):
     problems = own_set(tmp_path)
     (problems / "first" / "scale_py" / "reference.py").write_text("def (:\n")
     (problems / "set.yaml").write_text(
@@ -486,12 +486,12 @@ def test_a_name_that_is_taken_hides_no_other_fault(tmp_path, capsys):
     assert sorted(path.name for path in out.iterdir()) == ["scale_py", "task.schema.json"]
 
 
-def test_an_odd_name_is_refused_whatever_it_is_made_of(tmp_path, capsys):
+def test_an_invalid_task_name_is_refused(tmp_path, capsys):
     said = refused(capsys, tmp_path / "tasks", SCALE, "--gpu", "H100", "--name", r"..\2")
     assert r"'..\2' is not a task name" in said
 
 
-def test_a_name_that_stands_twice_in_a_set_is_refused(tmp_path, capsys):
+def test_a_duplicate_name_in_a_set_is_refused(tmp_path, capsys):
     problems = own_set(tmp_path)
     two = "problems: [{directory: first/scale_cu, name: A}, {directory: first/scale_cu, name: a}]\n"
     (problems / "set.yaml").write_text(two)
@@ -532,7 +532,7 @@ def test_a_hostile_zip_is_refused(members, message, tmp_path, capsys):
     assert not (tmp_path / "task.yml").exists()
 
 
-def test_all_faults_of_a_zip_are_told_at_once(tmp_path, capsys):
+def test_all_faults_of_a_zip_are_reported_at_once(tmp_path, capsys):
     names = ("../a", "/etc/b", "C:\\c", "a\x07d", "first/task.yml", "second/task.yml", "e.py", "E.py")
     said = refused(
         capsys, tmp_path / "tasks", zipped(tmp_path / "t.zip", *((name, "") for name in names), (_link("f"), "a"))
@@ -549,7 +549,7 @@ def test_all_faults_of_a_zip_are_told_at_once(tmp_path, capsys):
     ]
 
 
-def test_windows_line_ends_in_a_zip_are_told_without_a_command_that_cannot_reach_them(tmp_path, capsys):
+def test_windows_line_ends_in_a_zip_are_reported_without_a_sed_command(tmp_path, capsys):
     path = zipped(tmp_path / "mine.zip", ("t/task.yml", "lang: py\r\ntests: [{}]\r\n"), ("t/task.py", "a = 1\r\n"))
     said = refused(capsys, tmp_path / "tasks", path)
     assert f"{path}/t/task.yml:1: has Windows line endings (CRLF); save it with LF\n" in said
@@ -557,7 +557,7 @@ def test_windows_line_ends_in_a_zip_are_told_without_a_command_that_cannot_reach
     assert "sed" not in said
 
 
-def test_all_faults_of_an_old_file_are_told_at_once(tmp_path, capsys):
+def test_all_faults_of_an_old_file_are_reported_at_once(tmp_path, capsys):
     (tmp_path / "old.py").write_text("def generate_input(size, *, seed):\n    return size\n")
     missing, arguments, name = refused(capsys, tmp_path / "tasks", tmp_path / "old.py").splitlines()
     assert "no ref_kernel, check_implementation; a task in a single file" in missing
@@ -565,7 +565,7 @@ def test_all_faults_of_an_old_file_are_told_at_once(tmp_path, capsys):
     assert "add --name NAME" in name
 
 
-def test_a_zip_that_lies_about_its_size_or_is_torn_is_refused(tmp_path, capsys):
+def test_a_torn_empty_or_altered_zip_is_refused(tmp_path, capsys):
     good = zipped(tmp_path / "good.zip", ("task.yml", "tests: []\n" * 100)).read_bytes()
     for name, content in {
         "torn": good[:60],
@@ -576,7 +576,7 @@ def test_a_zip_that_lies_about_its_size_or_is_torn_is_refused(tmp_path, capsys):
         assert "not a readable zip" in refused(capsys, tmp_path / "tasks", tmp_path / f"{name}.zip")
 
 
-def test_faults_in_a_zip_are_told_by_the_zips_own_name(tmp_path, capsys):
+def test_faults_in_a_zip_are_reported_under_the_zips_own_name(tmp_path, capsys):
     path = zipped(tmp_path / "mine.zip", ("task.yml", "lang: px\n"))
     said = refused(capsys, tmp_path / "tasks", path)
     assert f"{path}/task.yml:1: lang: must be one of py, cu" in said
@@ -592,13 +592,13 @@ OLD_AT_FAULT = {
 
 
 @pytest.mark.parametrize(("source", "more", "message"), OLD_AT_FAULT.values(), ids=OLD_AT_FAULT)
-def test_an_old_file_that_says_too_little_is_refused(source, more, message, tmp_path, capsys):
+def test_an_incomplete_old_file_is_refused(source, more, message, tmp_path, capsys):
     (tmp_path / "reference_code.py").write_text(source)
     assert message in refused(capsys, tmp_path / "tasks", tmp_path / "reference_code.py", *more)
 
 
 @pytest.mark.parametrize("ending", [".yaml", ".yml"])
-def test_the_folder_of_a_set_names_the_file_that_lies_beside_it(ending, tmp_path, capsys):
+def test_the_error_for_a_sets_folder_names_the_sets_file(ending, tmp_path, capsys):
     problems = own_set(tmp_path)
     file = (problems / "first.yaml").rename(problems / f"first{ending}")
     assert f"is it a set? Name its file: {file}" in refused(capsys, tmp_path / "tasks", problems / "first")
@@ -613,7 +613,7 @@ def test_the_folder_of_a_set_names_the_file_that_lies_beside_it(ending, tmp_path
         ("..", "is it a set? Name its file"),
     ],
 )
-def test_a_path_that_is_none_of_the_forms_is_refused(path, message, tmp_path, capsys):
+def test_a_path_of_no_known_form_is_refused(path, message, tmp_path, capsys):
     assert message in refused(capsys, tmp_path / "tasks", SETS / "first" / path)
 
 
@@ -643,7 +643,7 @@ MODULE = b"class Net(Module): pass\n"
         (b"class Fixed:\n    pass\n" + REFERENCE.replace(b"(): pass", b"():\n    with Fixed():\n        return 1", 1), {}, [], ""),
     ],
 )  # fmt: skip
-def test_who_can_judge_is_told_by_the_text(reference, more, starters, why):
+def test_the_source_text_decides_whether_the_referee_can_judge(reference, more, starters, why):
     said = why_script({"lang": "py", **more}, {"reference.py": reference}, starters)
     assert why in said
     assert bool(said) == bool(why)
@@ -663,7 +663,7 @@ def test_who_can_judge_is_told_by_the_text(reference, more, starters, why):
         ("def same(data): return data\n", True),
     ],
 )
-def test_inputs_that_their_own_evaluator_does_not_copy_are_left_to_it(evaluator, is_refereed):
+def test_a_task_whose_evaluator_does_not_copy_inputs_keeps_that_evaluator(evaluator, is_refereed):
     files = {"reference.py": REFERENCE, "judge.py": evaluator.encode()}
     said = why_script({"lang": "py", "config": {"main": "judge.py"}}, files, [])
     assert ("does not copy inputs" in said) is not is_refereed
@@ -693,7 +693,7 @@ def test_inputs_that_their_own_evaluator_does_not_copy_are_left_to_it(evaluator,
     ],
 )
 @pytest.mark.parametrize("function", ["generate_input", "ref_kernel"])
-def test_objects_in_inputs_and_outputs_are_seen_in_the_text(function, body, made):
+def test_the_source_text_reveals_custom_objects_in_inputs_and_outputs(function, body, made):
     helpers = b"from torch.nn import Conv2d\ndef make(): return KV(), 1\ndef again(): return again()\n"
     reference = helpers + REFERENCE.replace(f"def {function}".encode(), b"def left_out")
     reference += f"def {function}(x=None):\n    {body}\n".encode()
@@ -701,7 +701,7 @@ def test_objects_in_inputs_and_outputs_are_seen_in_the_text(function, body, made
     assert said == (f"{function} returns a {made}, which cannot be sent to another process" if made else "")
 
 
-def test_names_are_made_as_ours_are():
+def test_imported_names_become_valid_task_names():
     assert [task_name(text) for text in ("Grayscale v2", "a.b", "--x--", "ok_1")] == [
         "grayscale-v2",
         "a-b",

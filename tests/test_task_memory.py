@@ -122,7 +122,7 @@ def test_a_benchmark_fits_the_smallest_card_that_plays_it(board: Board, gpus: Se
     assert needed_gib(board, case) <= ROOM * min(model.memory_gb for model in models) * 1e9 / GIB
 
 
-def test_what_the_large_cards_play_would_not_all_fit_the_small_ones() -> None:
+def test_the_largest_benchmark_of_large_cards_does_not_fit_small_ones() -> None:
     large = next(board for board, gpus in boards() if board.task.name == "crossentropy" and "H100" in gpus)
     assert needed_gib(large, large.benchmarks[-1]) > ROOM * 16e9 / GIB
 
@@ -132,7 +132,7 @@ def test_a_task_has_boards_for_the_cpu_and_the_common_gpus(task: Task) -> None:
     assert task.gpus == ("CPU", *COMMON) and gpu_models().keys() >= set(COMMON)
 
 
-def test_bytes_are_counted_as_long_as_they_live() -> None:
+def test_bytes_are_counted_until_they_are_freed() -> None:
     with Bytes() as counted:
         kept = torch.empty(1000, dtype=torch.float64, device="meta")
         assert (counted.live, counted.most) == (8000, 8000)

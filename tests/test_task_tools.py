@@ -50,7 +50,7 @@ def made(tasks: Path, *arguments: str) -> Task:
     return load_task(tasks / "square")
 
 
-def test_a_new_task_is_whole_and_says_what_to_do_next(tmp_path, capsys):
+def test_a_new_task_is_complete_and_the_command_names_the_next_step(tmp_path, capsys):
     task = made(tmp_path, "--title", "Squares", "--about", "Square {every} number.", "--gpu", "CPU", "--gpu", "H100")
     assert (task.title, task.gpus) == ("Squares", ("CPU", "H100"))
     assert task.description.startswith("Square {every} number.\n\n`custom_kernel` gets")
@@ -74,7 +74,7 @@ def test_every_choice_of_boards_gives_a_task_that_loads(gpus, tmp_path):
 
 
 @pytest.mark.parametrize(("gpus", "language"), [(("CPU",), "C++"), (("H100", "B200"), "CUDA")])
-def test_a_new_task_may_be_one_whose_submissions_are_compiled(gpus, language, tmp_path, capsys):
+def test_a_new_task_may_take_compiled_submissions(gpus, language, tmp_path, capsys):
     task = made(tmp_path, "--lang", "cu", *(word for gpu in gpus for word in ("--gpu", gpu)))
     assert task.is_compiled and task.gpus == gpus
     assert [one.path.name for one in task.examples] == ["plain.cu", "forgets_the_tail.cu"]
@@ -115,14 +115,14 @@ def test_a_new_task_passes_the_check_as_it_is(arguments, tmp_path, capsys):
         (["ok", "--lang", "cu", "--gpu", "CPU", "--gpu", "H100"], "create one task for CPU and one for the GPUs"),
     ],
 )
-def test_a_task_that_cannot_be_made_leaves_nothing(arguments, message, tree, capsys):
+def test_a_task_that_cannot_be_created_leaves_no_files(arguments, message, tree, capsys):
     before = sorted(tree.rglob("*"))
     assert run(["task", "new", *arguments, "--tasks", str(tree)]) == 2
     assert message in capsys.readouterr().err
     assert sorted(tree.rglob("*")) == before
 
 
-def test_on_a_terminal_it_asks_for_what_was_not_said(tmp_path):
+def test_task_new_asks_for_missing_options_on_a_terminal(tmp_path):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "scripts.cli", "task", "new", "square", "--about", "Square.", "--tasks", tmp_path]
     with subprocess.Popen(command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs) as process:
@@ -138,20 +138,20 @@ def test_on_a_terminal_it_asks_for_what_was_not_said(tmp_path):
 # Check.
 
 
-def test_the_static_part_runs_nothing(tree, capsys):
+def test_the_static_check_runs_no_code(tree, capsys):
     (tree / "tiny" / "reference.py").write_text("raise SystemExit('was run')\n")
     assert run(["task", "check", "--static", str(tree / "tiny"), str(tree / "small")]) == 0
     assert "2 tasks read, nothing run; no faults, no warnings." in capsys.readouterr().out
 
 
-def test_cases_that_move_more_than_the_board_has_memory_are_a_warning(tree, capsys):
+def test_the_check_warns_of_cases_that_exceed_the_boards_memory(tree, capsys):
     edit(tree / "tiny" / "task.yml", "case_timeout: 3", "work: {bytes: size * 2 ** 24}")
     assert run(["task", "check", "--static", str(tree / "tiny")]) == 0
     said = capsys.readouterr().out
     assert "warning  tiny: CPU, size: 100, seed: 12: moves 1.6 GiB according to work.bytes; memory_gib is 1" in said
 
 
-def test_a_check_that_accepts_everything_fails_the_task_and_a_benchmark_too_short_does_not(tree, capsys):
+def test_an_all_accepting_check_is_a_fault_and_a_short_benchmark_a_warning(tree, capsys):
     assert run(["task", "check", str(tree / "small"), "--sandbox", "none"]) == 0
     said = capsys.readouterr().out
     assert re.search(r"warning  small: CPU, size: 1000, seed: 13: too short to time well: .* make it \d+ times", said)
@@ -167,7 +167,7 @@ def test_a_check_that_accepts_everything_fails_the_task_and_a_benchmark_too_shor
     assert "1 of 2 examples got the verdict of their folder" in said
 
 
-def test_a_reference_that_does_not_load_is_told_once(tree, capsys):
+def test_a_reference_that_does_not_load_is_reported_once(tree, capsys):
     edit(tree / "tiny" / "reference.py", "import torch\n", "import torch\nimport no_such_package\n")
     assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 1
     said = capsys.readouterr().out
@@ -175,21 +175,21 @@ def test_a_reference_that_does_not_load_is_told_once(tree, capsys):
     assert "1 task read, no example judged; 1 fault, no warnings." in said
 
 
-def test_a_file_that_is_no_python_is_a_fault_before_anything_is_run(tree, capsys):
+def test_a_syntax_error_is_reported_before_anything_runs(tree, capsys):
     (tree / "tiny" / "reference.py").write_text("raise SystemExit('was run')\ndef (:\n")
     assert run(["task", "check", "--static", str(tree / "tiny")]) == 2
     assert "tiny/reference.py:2: not Python 3." in capsys.readouterr().err
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
-def test_where_the_boards_gpu_is_not_here_it_is_said_that_nothing_was_tried(tree, capsys):
+def test_the_check_warns_that_it_tried_nothing_without_the_boards_gpu(tree, capsys):
     edit(tree / "tiny" / "task.yml", "gpus: [CPU]", "gpus: [H100]")
     assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 3
     said = capsys.readouterr().out
     assert "warning  tiny: H100: the reference and its check were not probed: torch" in said
 
 
-def test_a_task_whose_accepted_examples_are_all_skipped_has_a_fault_and_each_says_why(tree, capsys):
+def test_skipping_all_accepted_examples_is_a_fault_and_each_says_why(tree, capsys):
     path = tree / "tiny" / "examples" / "accepted" / "plain.py"
     path.write_text("#!PULLRANK needs no_such_package\n" + path.read_text())
     assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 1
@@ -202,7 +202,7 @@ def test_a_task_whose_accepted_examples_are_all_skipped_has_a_fault_and_each_say
 # Look.
 
 
-def test_every_file_is_listed_with_who_sees_it_and_printed_by_its_name(tree, capsys):
+def test_task_files_lists_each_file_with_its_role_and_prints_it(tree, capsys):
     assert run(["task", "files", "tiny", "--tasks", str(tree), "--json"]) == 0
     listed = {one["file"]: one["role"] for one in json.loads(capsys.readouterr().out)}
     assert listed["reference.py"] == "the reference; hidden from submissions"
@@ -215,7 +215,7 @@ def test_every_file_is_listed_with_who_sees_it_and_printed_by_its_name(tree, cap
     assert "did you mean 'reference.py'?" in capsys.readouterr().err
 
 
-def test_what_judges_a_task_is_said_with_the_edition_of_each_board(tree, capsys):
+def test_eval_code_shows_the_referee_and_the_edition_of_each_board(tree, capsys):
     assert run(["task", "eval-code", "tiny", "--tasks", str(tree)]) == 0
     said = capsys.readouterr().out
     assert "judged by PullRank's referee" in said
@@ -224,7 +224,7 @@ def test_what_judges_a_task_is_said_with_the_edition_of_each_board(tree, capsys)
         assert (ROOT / file).is_file()
 
 
-def test_a_task_with_its_own_evaluator_names_that(tree, capsys):
+def test_eval_code_names_a_tasks_own_evaluator(tree, capsys):
     folder = tree / "tiny"
     shutil.copy(folder / "reference.py", folder / "eval.py")
     files = "files: [{name: submission.py, source: '@SUBMISSION@'}, {name: eval.py, source: eval.py}]"
@@ -236,7 +236,7 @@ def test_a_task_with_its_own_evaluator_names_that(tree, capsys):
     assert "tasks/tiny/reference.py" not in facts["code"]
 
 
-def test_of_a_compiled_task_the_compiler_and_the_adapter_are_named(capsys):
+def test_eval_code_names_the_compiler_and_adapter_of_a_compiled_task(capsys):
     assert run(["task", "eval-code", "axpy", "--tasks", str(TINY.parent), "--json"]) == 0
     code = json.loads(capsys.readouterr().out)["code"]
     assert {
@@ -247,7 +247,7 @@ def test_of_a_compiled_task_the_compiler_and_the_adapter_are_named(capsys):
     } <= set(code)
 
 
-def test_a_file_that_tasks_share_is_named_where_it_lies(tree, capsys):
+def test_eval_code_names_a_shared_file_at_its_own_path(tree, capsys):
     (tree / "tiny" / "reference.py").rename(tree / "shared.py")
     files = "files: [{name: submission.py, source: '@SUBMISSION@'}, {name: task.py, source: task.py}"
     edit(
@@ -260,7 +260,7 @@ def test_a_file_that_tasks_share_is_named_where_it_lies(tree, capsys):
     assert "tasks/shared.py" in code and "tasks/tiny/reference.py" not in code
 
 
-def test_where_a_board_is_judged_is_read_from_the_settings(tree, tmp_path, monkeypatch, capsys):
+def test_eval_code_reads_each_boards_runner_from_the_settings(tree, tmp_path, monkeypatch, capsys):
     settings = tmp_path / "root" / ".github" / "pullrank.yml"
     settings.parent.mkdir(parents=True)
     settings.write_text("gpus:\n  CPU: {runs_on: ubuntu-24.04}\n  B200: {runs_on: {group: judges, labels: [b200]}}\n")
@@ -310,12 +310,12 @@ LINE = "deadline: 2026-11-21T17:00:00Z\n"
         ("a: 1\ndeadline:\n  2027-01-01T00:00:00Z\ntests: []\n", f"a: 1\n{LINE}tests: []\n"),
     ],
 )
-def test_the_deadline_takes_its_own_line_and_no_other(text, expected):
+def test_the_deadline_changes_only_its_own_line(text, expected):
     assert with_deadline(text, NOW) == expected
     assert yaml.safe_load(expected)["deadline"] == NOW
 
 
-def test_a_task_yml_in_which_no_line_can_be_put_is_left_as_it_is(tree, capsys):
+def test_archiving_leaves_a_one_line_task_yml_unchanged(tree, capsys):
     path = tree / "tiny" / "task.yml"
     path.write_text("{title: One line, tests: [{size: 1}], benchmarks: [{size: 1}]}\n")
     before = path.read_bytes()
@@ -324,7 +324,7 @@ def test_a_task_yml_in_which_no_line_can_be_put_is_left_as_it_is(tree, capsys):
     assert path.read_bytes() == before
 
 
-def test_a_purge_wants_the_name_typed(tree, capsys):
+def test_a_purge_requires_the_typed_name(tree, capsys):
     for confirm in ([], ["--confirm", "tniy"]):
         assert run(["task", "archive", "tiny", "--purge", *confirm, "--tasks", str(tree)]) == 2
         assert "nothing was deleted" in capsys.readouterr().err
@@ -333,7 +333,7 @@ def test_a_purge_wants_the_name_typed(tree, capsys):
     assert "are for --purge" in capsys.readouterr().err
 
 
-def test_a_task_that_others_are_made_of_is_not_purged(tree, capsys):
+def test_a_task_whose_files_others_use_is_not_purged(tree, capsys):
     files = "files: [{name: submission.py, source: '@SUBMISSION@'}, {name: reference.py, source: ../tiny/reference.py}]"
     edit(tree / "small" / "task.yml", "gpus: [CPU]", f"gpus: [CPU]\n{files}")
     assert run(["task", "archive", "tiny", "--purge", "--confirm", "tiny", "--tasks", str(tree)]) == 2
@@ -360,13 +360,13 @@ EDITS = {
 
 
 @pytest.mark.parametrize(("old", "new", "effect", "because"), EDITS.values(), ids=EDITS)
-def test_a_change_of_task_yml_says_what_it_does_and_why(old, new, effect, because, tree, tmp_path):
+def test_a_change_to_task_yml_is_reported_with_effect_and_reason(old, new, effect, because, tree, tmp_path):
     shutil.copytree(tree, tmp_path / "before")
     edit(tree / "tiny" / "task.yml", old, new)
     assert changes(tmp_path / "before", tree) == {"CPU": (effect, (because,))}
 
 
-def test_files_anchor_and_boards_are_told_apart(tree, tmp_path):
+def test_the_diff_distinguishes_files_anchor_and_boards(tree, tmp_path):
     before = tmp_path / "before"
     shutil.copytree(tree, before)
     assert changes(before, tree) == {}
@@ -383,7 +383,7 @@ def test_files_anchor_and_boards_are_told_apart(tree, tmp_path):
     assert changes(tree, before)["H100"] == (Effect.GONE, ())
 
 
-def test_whom_a_change_would_reset_is_read_from_the_ledger(tree, tmp_path, capsys):
+def test_the_diff_names_the_authors_in_the_ledger_that_a_change_resets(tree, tmp_path, capsys):
     kernel = tree / "tiny" / "examples" / "accepted" / "plain.py"
     shutil.copytree(tree, tmp_path / "before")
     board = load_task(tree / "tiny").board("CPU")
@@ -416,7 +416,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", folder, *who, *arguments], check=True, capture_output=True)
 
 
-def test_a_commit_is_compared_with_what_lies_here(tree, tmp_path, capsys):
+def test_the_diff_compares_a_commit_with_the_working_tree(tree, tmp_path, capsys):
     git(tmp_path, "init", "--quiet")
     assert run(["task", "diff", "HEAD", "--tasks", str(tree)]) == 2
     assert "'HEAD' is neither a folder nor a commit" in capsys.readouterr().err
@@ -433,7 +433,7 @@ def test_a_commit_is_compared_with_what_lies_here(tree, tmp_path, capsys):
     assert "1 of 2 boards would begin a new edition" in said
 
 
-def test_another_way_of_timing_starts_every_board_anew_and_is_named(tree, tmp_path, capsys):
+def test_the_diff_names_a_new_timing_method_that_resets_every_board(tree, tmp_path, capsys):
     source = (ROOT / "harness" / "task" / "task.py").read_text()
     (tmp_path / "harness" / "task").mkdir(parents=True)
     (tmp_path / "harness" / "task" / "task.py").write_text(source.replace(f"\nMETHOD = {METHOD}\n", "\nMETHOD = 0\n"))

@@ -60,7 +60,7 @@ def check_run(state: CheckState, **changes: Any) -> CheckRun:
         (check_run(CheckState.CANCELLED), BoardState.ENDED, ""),
     ],
 )
-def test_a_board_that_waits_learns_from_its_own_check(check: CheckRun, state: BoardState, report: str) -> None:
+def test_a_waiting_board_takes_its_state_from_its_check_run(check: CheckRun, state: BoardState, report: str) -> None:
     section = section_of_check(request("CPU"), check)
     assert section and (section.facts.state, section.report) == (state, report)
     assert section.facts.accepted is {CheckState.SUCCESS: True, CheckState.FAILURE: False}.get(check.state)
@@ -69,7 +69,7 @@ def test_a_board_that_waits_learns_from_its_own_check(check: CheckRun, state: Bo
 @pytest.mark.parametrize(
     "check", [check_run(CheckState.RUNNING), check_run(CheckState.SUCCESS, external_id="another")], ids=range(2)
 )
-def test_a_check_that_is_not_done_or_of_another_request_tells_nothing(check: CheckRun) -> None:
+def test_an_unfinished_or_unrelated_check_run_gives_no_report(check: CheckRun) -> None:
     assert section_of_check(request("CPU"), check) is None
 
 
@@ -198,7 +198,7 @@ ORDERS += [random.Random(seed).sample([0, 1] * 9, 18) for seed in range(16)]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: "".join(map(str, order)))
-def test_whatever_the_order_both_reports_stand_in_the_comment(stage: Stage, order: list[int]) -> None:
+def test_two_concurrent_reports_both_reach_the_comment_in_any_order(stage: Stage, order: list[int]) -> None:
     boards = stage.play(list(order))
     assert [(board.gpu, board.state) for board in boards] == [("CPU", BoardState.DONE), ("H100", BoardState.DONE)]
     texts = {one.facts.gpu: one.report for one in read_comment(stage.comment.body).boards}
@@ -206,7 +206,7 @@ def test_whatever_the_order_both_reports_stand_in_the_comment(stage: Stage, orde
     assert all(board.accepted for board in boards)
 
 
-def test_a_remark_leaves_what_is_said_of_boards_that_were_left_out(stage: Stage) -> None:
+def test_a_remark_keeps_the_notice_about_boards_left_out(stage: Stage) -> None:
     head = stage.requests[0].head_sha
     left = Notice(text="Not judged on `B200`.", tone=Tone.REMARK, head_sha=head, left_out=("B200",))
     stage.comment.body = stage.record().comment(PullComment(), {}, left).render()
@@ -217,20 +217,20 @@ def test_a_remark_leaves_what_is_said_of_boards_that_were_left_out(stage: Stage)
     assert notice == replace(left, text="Not judged on `B200`.\n\nNot merged yet.")
 
 
-def test_a_report_leaves_the_notice_above_it(stage: Stage) -> None:
+def test_a_report_keeps_the_notice_above_it(stage: Stage) -> None:
     left = Notice(text="Not judged on `B200`.", tone=Tone.REMARK, head_sha=HEAD, left_out=("B200",))
     stage.comment.body = stage.record().comment(PullComment(), {}, left).render()
     stage.judge(stage.requests[0])
     assert read_comment(stage.comment.body).notice == left and "The times of CPU" in stage.comment.body
 
 
-def test_whoever_is_alone_looks_no_second_time(stage: Stage) -> None:
+def test_the_last_board_to_report_does_not_reread_the_check_runs(stage: Stage) -> None:
     stage.play(list(ALONE))
     looked = [entry for entry in stage.server.requests("GET */check-runs") if "check_name" not in entry.query]
     assert len(looked) == 1
 
 
-def test_a_report_that_is_missing_in_the_comment_is_taken_from_its_check_run(stage: Stage) -> None:
+def test_a_report_missing_from_the_comment_comes_from_its_check_run(stage: Stage) -> None:
     first, second = stage.requests
     before = stage.comment.body
     stage.judge(first)
@@ -247,7 +247,7 @@ def test_a_report_that_is_missing_in_the_comment_is_taken_from_its_check_run(sta
 # What GitHub does not take.
 
 
-def test_a_comment_that_github_does_not_take_is_written_without_its_reports(
+def test_a_comment_that_github_rejects_is_rewritten_without_its_reports(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_SERVER_URL", stage.server.url)
@@ -262,7 +262,7 @@ def test_a_comment_that_github_does_not_take_is_written_without_its_reports(
 
 
 @pytest.mark.parametrize("refusals", [1, 2])
-def test_a_report_that_github_does_not_take_hides_no_others_unless_it_must(stage: Stage, refusals: int) -> None:
+def test_a_report_that_github_rejects_drops_others_only_if_necessary(stage: Stage, refusals: int) -> None:
     other, one = stage.requests
     stage.judge(other)
     stage.server.fail("PATCH */issues/comments/*", Failure(status=422), times=refusals)
@@ -272,7 +272,7 @@ def test_a_report_that_github_does_not_take_hides_no_others_unless_it_must(stage
     assert [board.facts.state for board in read_comment(stage.comment.body).boards] == [BoardState.DONE] * 2
 
 
-def test_a_comment_that_is_not_taken_without_reports_either_is_an_error(stage: Stage) -> None:
+def test_a_rejected_comment_without_reports_is_an_error(stage: Stage) -> None:
     stage.server.fail("PATCH */issues/comments/*", Failure(status=422), times=2)
     with pytest.raises(GitHubError, match="422"):
         tell_refusal(stage)
@@ -285,20 +285,20 @@ def tell_refusal(stage: Stage) -> None:
         tell(record, workflow_runs.check_of(one, CheckState.NEUTRAL, "not judged"), github)
 
 
-def test_of_a_commit_that_is_gone_the_comment_tells_all_the_same(stage: Stage) -> None:
+def test_the_comment_still_reports_a_commit_that_is_gone(stage: Stage) -> None:
     stage.requests = [request(one.gpu, stage.number, "f" * 40) for one in stage.requests]
     tell_refusal(stage)
     assert "The commit is gone." in stage.comment.body and not stage.world.checks
 
 
-def test_a_check_that_fails_is_tried_again_before_the_comment_says_that_all_is_told(stage: Stage) -> None:
+def test_the_comment_is_not_updated_until_its_check_run_is_written(stage: Stage) -> None:
     stage.server.fail("POST */check-runs", Failure(status=500))
     with pytest.raises(GitHubError, match="500"):
         tell_refusal(stage)
     assert "queued since" in stage.comment.body and "The commit is gone." not in stage.comment.body
 
 
-def test_a_check_that_github_does_not_take_is_written_without_its_text(stage: Stage) -> None:
+def test_a_check_run_that_github_rejects_is_written_without_its_text(stage: Stage) -> None:
     one = stage.requests[0]
     stage.server.fail("P* */check-runs*", Failure(status=422))
     stage.judge(one, text="```json\n{}\n```")

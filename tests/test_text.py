@@ -44,7 +44,7 @@ hostile = st.text(
         ("wide\u3000space\u00a0", "wide\u3000space\u00a0"),
     ],
 )
-def test_what_is_invisible_is_written_out_and_the_rest_stays(text: str, expected: str) -> None:
+def test_plain_escapes_invisible_characters_and_keeps_the_rest(text: str, expected: str) -> None:
     assert plain(text) == expected
 
 
@@ -90,7 +90,7 @@ def test_a_fence_is_one_block_of_code_and_nothing_else(text: str) -> None:
     assert [token.type for token in tokens if not token.type.startswith("paragraph")] == ["inline", "fence", "inline"]
 
 
-def test_a_fence_outlasts_the_fences_in_its_text() -> None:
+def test_a_fence_is_longer_than_the_fences_in_its_text() -> None:
     text = "before\n```\n@everyone\n````\nafter"
     assert fence(text) == f"`````text\n{text}\n`````"
 
@@ -118,7 +118,7 @@ def test_markdown_that_fits_is_not_cut() -> None:
     assert shorten_markdown(FOLDED, size - 1, "more", in_bytes=True) != FOLDED
 
 
-def test_long_text_is_cut_after_it_was_written_out() -> None:
+def test_long_text_is_cut_after_escaping() -> None:
     assert len(inline("\u202e" * 1000, 100)) == 102
     assert shorten("abcdef", 4) == "abc…"
     assert shorten("abcdef", 4, keep_end=True) == "…def"
@@ -170,5 +170,5 @@ def test_intervals_and_shares_are_written_with_their_unit() -> None:
         (1239, "1,240×"),
     ],
 )
-def test_a_gap_is_a_share_and_from_double_on_a_factor(share: float, expected: str) -> None:
+def test_a_gap_below_double_is_a_percentage_and_otherwise_a_factor(share: float, expected: str) -> None:
     assert format_gap(share) == expected

@@ -35,7 +35,7 @@ VIEWS = {
 
 @pytest.mark.parametrize(("view", "strides"), VIEWS.values(), ids=VIEWS)
 @pytest.mark.parametrize("device", [torch.Tensor, OnAGpu])
-def test_a_kernel_meets_the_same_strides_whatever_device_the_task_made_its_input_on(
+def test_a_kernel_gets_the_same_strides_from_any_input_device(
     device: type[torch.Tensor], view: torch.Tensor, strides: tuple[int, ...]
 ) -> None:
     dealt = deal(view.as_subclass(device))
@@ -55,7 +55,7 @@ def test_an_output_that_spans_far_more_than_its_inputs_is_not_read(strides: tupl
     assert caught.value.verdict is Verdict.WRONG_ANSWER
 
 
-def test_what_lies_in_the_gaps_stays_here() -> None:
+def test_memory_in_the_gaps_of_a_tensor_never_reaches_the_player() -> None:
     (tensor,) = deal(PADDED[:, :10]).tensors
     memory = tensor.as_strided((7 * 16 + 10,), (1,))
     assert sorted(set(memory.tolist()) - {0.0}) == sorted(set(PADDED[:, :10].flatten().tolist()) - {0.0})

@@ -114,7 +114,7 @@ def amd():
 
 
 @pytest.mark.walls
-def test_the_vendors_profiler_is_put_around_a_player_and_its_report_is_kept(found, tmp_path):
+def test_ncu_profiles_a_player_and_its_report_is_kept(found, tmp_path):
     with installed("ncu", NCU_TABLE) as folder:
         found(folder)
         counters = counters_of(profiled(NVIDIA, tmp_path))
@@ -126,7 +126,7 @@ def test_the_vendors_profiler_is_put_around_a_player_and_its_report_is_kept(foun
 
 
 @pytest.mark.walls
-def test_amds_profiler_is_put_around_a_player_and_its_table_is_its_report(amd, tmp_path):
+def test_rocprofv3_profiles_a_player_and_its_table_is_the_report(amd, tmp_path):
     counters = amd.counters(ROCPROF_TABLE, reports=tmp_path)
     kernel = "gemm(float*, float const*)"
     assert (counters.tool, counters.trouble, counters.kernels[0].name) == ("rocprofv3", "", kernel)
@@ -135,7 +135,7 @@ def test_amds_profiler_is_put_around_a_player_and_its_table_is_its_report(amd, t
     assert counters.report_bytes == report.stat().st_size
 
 
-def test_it_is_put_around_a_player_without_walls_too(found):
+def test_ncu_profiles_a_player_without_a_sandbox_too(found):
     with installed("ncu", NCU_TABLE) as folder:
         found(folder)
         counters = counters_of(profiled(NVIDIA, sandbox="none"))
@@ -144,14 +144,14 @@ def test_it_is_put_around_a_player_without_walls_too(found):
 
 @pytest.mark.walls
 @pytest.mark.skipif(bool(NCU.path), reason="ncu is here")
-def test_where_the_tool_is_missing_one_line_says_so_and_torchs_table_is_there(nvidia):
+def test_a_missing_profiler_is_reported_and_torchs_table_remains(nvidia):
     counters = nvidia.counters_here()
     assert counters.kernels == ()
     assert counters.trouble.startswith("ncu is not on the judge's machine: install ")
 
 
 @pytest.mark.walls
-def test_where_the_permission_is_missing_one_line_says_so_and_the_way_out(nvidia, tmp_path):
+def test_a_missing_profiler_permission_is_reported_with_its_fix(nvidia, tmp_path):
     counters = nvidia.counters(None, REFUSED, 1, reports=tmp_path)
     assert "may not read the GPU's counters (ERR_NVGPUCTRPERM)" in counters.trouble
     assert "NVreg_RestrictProfilingToAdminUsers=0" in counters.trouble
@@ -159,7 +159,7 @@ def test_where_the_permission_is_missing_one_line_says_so_and_the_way_out(nvidia
 
 
 @pytest.mark.walls
-def test_a_profiler_that_does_not_start_the_player_keeps_nobody_waiting(nvidia):
+def test_a_profiler_that_exits_without_starting_the_player_is_reported(nvidia):
     counters = nvidia.counters(program="#!/bin/sh\necho '==ERROR== option not known' >&2\nexit 3\n")
     assert "exit code 3" in counters.trouble and "after `==ERROR== option not known`" in counters.trouble
 
@@ -187,13 +187,13 @@ FORGED = 'Kind,Kernel_Name,Start_Timestamp,End_Timestamp\nKERNEL_DISPATCH,"@ever
 
 
 @pytest.mark.walls
-def test_a_submission_that_kills_the_profiler_loses_its_own_counters_alone(nvidia):
+def test_a_submission_that_kills_the_profiler_loses_only_its_own_counters(nvidia):
     counters = nvidia.counters(NCU_TABLE, source=KILLER)
     assert counters.trouble and not counters.kernels
 
 
 @pytest.mark.walls
-def test_a_submission_can_write_its_own_table_which_is_read_as_any_other(amd, tmp_path):
+def test_a_table_forged_by_a_submission_is_read_like_any_other(amd, tmp_path):
     counters = amd.counters(ROCPROF_TABLE, source=FORGER % FORGED, reports=tmp_path)
     assert [(kernel.name, kernel.time_us) for kernel in counters.kernels] == [("<b>", 0.01)]
 
@@ -205,7 +205,7 @@ def read(profiler, table, log="", why="why"):
     return profiler.counters_of(table.encode() if isinstance(table, str) else table, 7, log, why)
 
 
-def test_launches_of_one_kernel_are_one_row_with_means_over_their_time():
+def test_launches_of_one_kernel_form_one_row_with_time_weighted_means():
     gemm, elementwise = read(NCU, NCU_TABLE).kernels
     assert gemm == Kernel(
         name="void gemm<float, 128>(float *, float *)", launches=1, time_us=1205.0, compute=0.8325, memory=0.415,
@@ -228,28 +228,28 @@ def test_times_are_read_in_the_unit_that_the_table_names(unit, time_us):
     [b"", b"\0\xff\xfe", b"\n" * 100_000, b'"ID"\n', b'"ID"' + b',"x"' * 50_000, b'"' + b"x" * 200_000, b'Kind\n"\r\r'],
     ids=range(7),
 )  # fmt: skip
-def test_whatever_lies_in_its_place_is_no_table_and_no_crash(profiler, table):
+def test_a_garbage_table_is_reported_without_a_crash(profiler, table):
     counters = read(profiler, table)
     assert counters.trouble and counters.kernels == ()
 
 
 @pytest.mark.parametrize("profiler", [NCU, ROCPROF], ids=lambda one: one.name)
 @pytest.mark.parametrize("columns", [20_000, 9_000])
-def test_a_small_table_that_would_be_columns_times_rows_takes_no_time(profiler, columns):
+def test_a_table_with_many_columns_and_rows_is_rejected_quickly(profiler, columns):
     began_s = time.process_time()
     counters = read(profiler, '"ID"' + ',"x"' * (columns - 1) + "\nx" * 20_000)
     assert counters.trouble and counters.kernels == ()
     assert time.process_time() - began_s < 5
 
 
-def test_rows_of_another_length_than_the_header_and_those_after_ten_thousand_are_left_out():
+def test_rows_of_a_wrong_length_or_beyond_ten_thousand_are_skipped():
     header = "Kind,Kernel_Name,Start_Timestamp,End_Timestamp\n"
     torn = "KERNEL_DISPATCH,torn,0\nKERNEL_DISPATCH,long,0,9,9\n"
     (kernel,) = read(ROCPROF, header + torn + "KERNEL_DISPATCH,mine,0,9\n" * 12_000).kernels
     assert (kernel.name, kernel.launches) == ("mine", 9_998)
 
 
-def test_of_a_place_that_is_not_the_tools_own_players_see_the_tool_alone(found):
+def test_a_player_sees_only_the_tool_outside_the_tools_own_folder(found):
     with installed("ncu") as folder:
         found(folder)
         assert [place for place in NCU.shown if not place.startswith("/opt/")] == [str(folder / "ncu")]
@@ -260,7 +260,7 @@ def test_of_a_place_that_is_not_the_tools_own_players_see_the_tool_alone(found):
 @pytest.mark.parametrize(
     "cell", ["nan", "inf", "-1", "1e999", "9" * 400, "0x10", "", "1.2.3", "١", "1e30", "=1+1", "9" * 26]
 )  # fmt: skip
-def test_a_number_that_nobody_counted_is_none(cell):
+def test_an_implausible_counter_value_becomes_none(cell):
     table = NCU_TABLE.replace('"83.25"', f'"{cell}"').replace('"168"', f'"{cell}"')
     gemm = read(NCU, table).kernels[0]
     assert (gemm.compute, gemm.registers) == (None, None)
@@ -276,12 +276,12 @@ def test_a_number_that_nobody_counted_is_none(cell):
     ],
     ids=["none", "unknown", "torn"],
 )
-def test_why_there_are_no_kernels(log, table, trouble):
+def test_a_table_without_kernels_is_reported_with_the_reason(log, table, trouble):
     counters = read(NCU, table, log)
     assert (counters.trouble, counters.kernels) == (trouble, ())
 
 
-def test_as_many_kernels_as_are_shown_are_kept_and_long_names_cut():
+def test_excess_kernels_are_dropped_and_long_names_are_cut():
     rows = "".join(f'KERNEL_DISPATCH,"{number}{"x" * 900}",0,{number}\n' for number in range(500))
     kernels = read(ROCPROF, f"Kind,Kernel_Name,Start_Timestamp,End_Timestamp\n{rows}").kernels
     assert len(kernels) == MAX_KERNELS and len(kernels[0].name) == 200
@@ -299,14 +299,14 @@ def test_as_many_kernels_as_are_shown_are_kept_and_long_names_cut():
         (b"", (b"", b"")),
     ],
 )  # fmt: skip
-def test_a_parcel_is_what_it_says_or_empty(sent, opened):
+def test_a_parcel_that_contradicts_its_header_is_empty(sent, opened):
     parcel = ProfilerOutput()
     for start in range(0, len(sent), 7):
         parcel.feed(sent[start : start + 7])
     assert parcel.open() == opened
 
 
-def test_who_sends_without_end_fills_no_memory():
+def test_an_endless_parcel_does_not_fill_memory():
     parcel = ProfilerOutput()
     for _ in range((MAX_TABLE + MAX_REPORT >> 20) + 8):
         parcel.feed(b"x" * (1 << 20))
@@ -338,7 +338,7 @@ def on_the_terminal(judgement, path):
     return path.read_text()
 
 
-def test_the_comment_has_a_short_table_and_the_way_to_the_report(tmp_path):
+def test_the_comment_has_a_short_table_and_a_link_to_the_report(tmp_path):
     judgement = told(read(NCU, NCU_TABLE))
     text = in_the_pull_request(judgement)
     link = "[the run's artifacts](https://github.com/acme/kernels/actions/runs/7#artifacts)"
@@ -354,12 +354,12 @@ def test_the_comment_has_a_short_table_and_the_way_to_the_report(tmp_path):
     assert "gemm<float, 128>" in on_the_terminal(judgement, tmp_path / "said")
 
 
-def test_columns_that_a_tool_has_nothing_for_are_left_out():
+def test_columns_without_values_are_left_out():
     text = in_the_pull_request(told(read(ROCPROF, ROCPROF_TABLE)))
     assert "| Kernel | Launches | Time | Registers |" in text
 
 
-def test_names_and_troubles_are_a_strangers_words(tmp_path):
+def test_kernel_names_and_profiler_errors_are_escaped(tmp_path):
     hostile = read(ROCPROF, f'Kind,Kernel_Name,Start_Timestamp,End_Timestamp\nKERNEL_DISPATCH,"{HOSTILE}",0,9\n')
     for counters in (hostile, read(NCU, "", why=HOSTILE)):
         judgement = told(counters, url="javascript:alert(1)")
@@ -381,7 +381,7 @@ def test_names_and_troubles_are_a_strangers_words(tmp_path):
         (None, 0.9, 0.9, "registers", ""),
     ],
 )
-def test_what_limits_a_kernel(compute, memory, occupancy, limiter, limit):
+def test_a_kernels_limit_follows_from_its_counters(compute, memory, occupancy, limiter, limit):
     shares = {"compute": compute, "memory": memory, "occupancy": occupancy}
     assert limit_of(Kernel(name="k", launches=1, time_us=1.0, limiter=limiter, **shares)) == limit
 
@@ -391,7 +391,7 @@ def test_counters_have_kernels_or_say_why_there_are_none():
         Counters(tool="ncu")
 
 
-def test_reports_that_have_no_place_are_refused_before_anything_is_judged(tmp_path, capsys):
+def test_an_unusable_reports_folder_is_refused_before_judging(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     (tmp_path / "submission.py").write_text(RIGHT)
     file, place = str(tmp_path / "submission.py"), str(tmp_path / "file")
@@ -408,7 +408,7 @@ def test_a_job_on_a_gpu_has_the_time_to_be_profiled_twice():
 # ---------------------------------------------------------------------- doctor
 
 
-def test_the_doctor_says_whether_the_tool_is_there_and_may_count(tmp_path, monkeypatch):
+def test_the_doctor_checks_that_the_profiler_exists_and_may_read_counters(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setitem(PROFILERS, "amd", replace(ROCPROF, places=()))
     missing = _profiler("amd", tmp_path)

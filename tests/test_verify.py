@@ -47,7 +47,7 @@ def verify(judgement: Judgement, folder: Path, *options: str, source: bytes = GO
     assert run(["verify", str(folder / "judgement.json"), *words]) == code
 
 
-def test_a_replay_is_on_the_very_seeds_and_never_ranks(judged: Judgement) -> None:
+def test_a_replay_uses_the_same_seeds_and_never_ranks(judged: Judgement) -> None:
     again = judged_file(GOOD, replay=Replay(judged))
     assert [case.seed for case in again.tests] == [case.seed for case in judged.tests]
     assert [case.digests for case in again.cases] == [case.digests for case in judged.cases]
@@ -63,7 +63,7 @@ def test_a_replay_is_on_the_very_seeds_and_never_ranks(judged: Judgement) -> Non
         judged_file(GOOD, Mode.RANKED, replay=Replay(judged))
 
 
-def test_the_same_file_gets_the_same_verdicts_with_its_ratios_beside(judged, tmp_path, capsys) -> None:
+def test_verify_finds_the_same_verdicts_and_shows_the_judged_ratios(judged, tmp_path, capsys) -> None:
     verify(judged, tmp_path, "--json")
     facts = json.loads(capsys.readouterr().out)
     assert facts["same"] and facts["verdicts"] == ["AC", "AC"] and facts["machine"] == {}
@@ -73,7 +73,7 @@ def test_the_same_file_gets_the_same_verdicts_with_its_ratios_beside(judged, tmp
     ]
 
 
-def test_outputs_that_round_differently_are_close_and_no_fault(tmp_path, capsys) -> None:
+def test_outputs_that_round_differently_count_as_close_and_still_pass(tmp_path, capsys) -> None:
     wobbly = judged_file(WOBBLY, Mode.TEST)
     assert wobbly.verdict is Verdict.ACCEPTED
     verify(wobbly, tmp_path, "--json", source=WOBBLY)
@@ -102,7 +102,7 @@ def with_digests_of(judged: Judgement, **changes: str | None) -> Judgement:
     return judged.model_copy(update={"cases": tuple(cases)})
 
 
-def test_what_is_said_of_inputs_and_outputs(judged: Judgement) -> None:
+def test_the_comparison_says_whether_inputs_and_outputs_match(judged: Judgement) -> None:
     def said(then: Judgement) -> tuple[bool, str]:
         found = Comparison(then, judged)
         return found.is_same, found.sentence
@@ -116,7 +116,7 @@ def test_what_is_said_of_inputs_and_outputs(judged: Judgement) -> None:
     assert not is_same and "No replay: in 3 of 3 accepted cases the task drew other inputs" in sentence
 
 
-def test_a_judgement_from_before_there_were_digests_is_written_as_it_was(judged: Judgement) -> None:
+def test_a_judgement_without_digests_is_written_back_unchanged(judged: Judgement) -> None:
     old = with_digests_of(judged, none=None).to_json()
     assert "digests" not in old and Judgement.from_json(old).to_json() == old
 
@@ -140,11 +140,11 @@ def test_a_judgement_from_before_there_were_digests_is_written_as_it_was(judged:
         (torch.zeros(2, dtype=torch.bfloat16), torch.zeros(2, dtype=torch.bfloat16), True),
     ],
 )
-def test_a_digest_is_of_structure_dtypes_shapes_and_bits(one: Any, other: Any, is_same: bool) -> None:
+def test_a_digest_covers_structure_dtypes_shapes_and_bits(one: Any, other: Any, is_same: bool) -> None:
     assert (digest(one) == digest(other)) == is_same
 
 
-def test_another_machine_is_named_and_another_verdict_is_exit_code_1(judged, tmp_path, capsys) -> None:
+def test_verify_names_a_different_machine_and_exits_1_for_a_different_verdict(judged, tmp_path, capsys) -> None:
     machine = judged.machine.model_copy(update={"cpu": "Abacus\x1b[2J", "cores": 77})
     verdict = {"verdict": Verdict.WRONG_ANSWER, "message": "it was wrong"}
     wrong = judged.tests[0].model_copy(update=verdict | {"digests": None})
@@ -161,13 +161,13 @@ def test_another_machine_is_named_and_another_verdict_is_exit_code_1(judged, tmp
     assert "Abacus\\x1b[2J" in shown and "\x1b[2J" not in shown
 
 
-def test_a_replay_that_fails_by_our_fault_says_nothing_of_the_file(judged: Judgement) -> None:
+def test_a_replay_with_a_judging_error_exits_with_3(judged: Judgement) -> None:
     failed = judged.model_copy(update={"verdict": Verdict.JUDGING_ERROR})
     assert Comparison(judged, judged).exit_code == 0 and Comparison(failed, judged).exit_code == 1
     assert Comparison(judged, failed).exit_code == Comparison(failed, failed).exit_code == 3
 
 
-def test_what_cannot_be_replayed_says_what_is_missing(judged, tmp_path, capsys) -> None:
+def test_verify_says_why_a_judgement_cannot_be_replayed(judged, tmp_path, capsys) -> None:
     def said(judgement: Judgement = judged, source: bytes = GOOD) -> str:
         verify(judgement, tmp_path, source=source, code=2)
         return capsys.readouterr().err
@@ -192,7 +192,7 @@ def said_of(address: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("page", ["", "/", "/index.html", "/judgement.json"])
-def test_a_judgement_is_read_at_the_address_of_its_page(judged, tmp_path, capsys, page) -> None:
+def test_verify_reads_a_judgement_at_its_pages_address(judged, tmp_path, capsys, page) -> None:
     """As far as the file: that it is another one than was judged is seen from the judgement."""
     (tmp_path / "kernel.py").write_bytes(GOOD + b"#\n")
     words = ["--file", str(tmp_path / "kernel.py"), "--task-dir", str(TINY)]
@@ -227,12 +227,12 @@ def at(path: str, content: bytes) -> type[Any]:
         (b"{", 200, (("Content-Length", "many"),), "cannot be read"),
     ],
 )
-def test_what_a_hostile_site_sends_is_one_message(capsys, content, status, headers, message) -> None:
+def test_a_hostile_sites_answer_causes_one_error_message(capsys, content, status, headers, message) -> None:
     with serving(hostile(content, status, headers)) as url:
         assert message in said_of(f"{url}/judgement.json", capsys)
 
 
-def test_a_drop_a_second_is_not_waited_for(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_gives_up_on_a_site_that_answers_too_slowly(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scripts.boards.web.JUDGEMENT_LIMITS", RequestLimits(max_bytes=9, timeout_s=9, longest_s=0))
     with serving(hostile(b"{}")) as url:
         assert "the answer took over" in said_of(f"{url}/judgement.json", capsys)

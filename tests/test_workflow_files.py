@@ -45,7 +45,7 @@ def test_githubs_parser_finds_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
-def test_githubs_parser_would_find_one(tmp_path: Path) -> None:
+def test_githubs_parser_finds_a_planted_fault(tmp_path: Path) -> None:
     text = (ROOT / ".github/workflows/evaluate.yml").read_text().replace(f"    {UNKNOWN}\n", "\n")
     changes = {
         "timeout-minutes: 10": "timeout-minute: 10",
@@ -57,28 +57,30 @@ def test_githubs_parser_would_find_one(tmp_path: Path) -> None:
 
 
 @each_job
-def test_a_job_reaches_no_cache_and_has_an_end(workflow: Workflow, job: Job) -> None:
+def test_a_job_uses_no_cache_and_has_a_time_limit(workflow: Workflow, job: Job) -> None:
     content = yaml.safe_load((ROOT / ".github/workflows" / workflow.file).read_bytes())["jobs"][job.name]
     assert content["cache-mode"] == "none"
     assert job.minutes
 
 
 @each_job
-def test_scripts_hold_no_expression_and_actions_are_pinned_and_few(workflow: Workflow, job: Job) -> None:
+def test_workflow_scripts_contain_no_expression_and_all_actions_are_known_and_pinned(
+    workflow: Workflow, job: Job
+) -> None:
     for step in job.steps:
         assert "${{" not in step.run
         assert not step.uses or step.uses.startswith("$/.github/actions/") or pinned_action(step.uses) in ACTIONS
 
 
 @pytest.mark.parametrize("path", COMPOSITES, ids=lambda path: path.parent.name)
-def test_so_do_our_own_actions(path: Path) -> None:
+def test_our_own_actions_contain_no_expression_and_use_only_pinned_actions(path: Path) -> None:
     for step in read_steps(yaml.safe_load(path.read_bytes())["runs"]["steps"], str(path)):
         assert "${{" not in step.run
         assert not step.uses or pinned_action(step.uses) in ACTIONS
 
 
 @pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
-def test_intake_starts_for_those_who_may_be_obeyed_and_for_nobody_while_it_is_switched_off() -> None:
+def test_intake_starts_only_for_authorised_users_and_never_while_switched_off() -> None:
     (job,) = WORKFLOWS["intake.yml"].jobs.values()
 
     def starts(by: int, association: str, body: str = "/rank", *, on: object = 1, switch: str = "") -> bool:
@@ -102,7 +104,7 @@ def test_intake_starts_for_those_who_may_be_obeyed_and_for_nobody_while_it_is_sw
 STRANGERS = [pair for pair in JOBS if any("harness.pyz" in step.run for step in pair[1].steps)]
 
 
-def test_the_jobs_that_run_strangers_code_have_nothing_to_lose() -> None:
+def test_jobs_that_run_strangers_code_have_no_secrets_or_permissions() -> None:
     assert {job.name for _, job in STRANGERS} == {"check", "judge"}
     for _, job in STRANGERS:
         said = yaml.safe_dump([[step.env, step.inputs, step.condition] for step in job.steps])
@@ -126,9 +128,7 @@ LARGE = {
 
 
 @each_job
-def test_a_job_that_only_talks_to_github_runs_on_the_small_machine_which_starts_sooner(
-    workflow: Workflow, job: Job
-) -> None:
+def test_a_job_that_only_talks_to_github_runs_on_a_small_machine(workflow: Workflow, job: Job) -> None:
     if (workflow.file, job.name) in LARGE:
         assert job.runs_on != SLIM
     else:
@@ -136,7 +136,7 @@ def test_a_job_that_only_talks_to_github_runs_on_the_small_machine_which_starts_
         assert not any("sudo" in step.run or "bwrap" in step.run for step in job.steps)
 
 
-def test_two_hosted_jobs_at_most_are_between_a_push_and_the_start_of_the_judge() -> None:
+def test_at_most_two_hosted_jobs_run_between_a_push_and_judging() -> None:
     def jobs_before(workflow: Workflow, name: str) -> set[tuple[str, str]]:
         needs = workflow.jobs[name].needs
         return {(workflow.file, need) for need in needs}.union(*(jobs_before(workflow, need) for need in needs))
@@ -148,7 +148,7 @@ def test_two_hosted_jobs_at_most_are_between_a_push_and_the_start_of_the_judge()
 
 
 @pytest.mark.parametrize("path", COMPOSITES, ids=lambda path: path.parent.name)
-def test_our_own_actions_install_by_hash_alone_what_their_lock_names(path: Path) -> None:
+def test_our_own_actions_install_only_hashed_packages_from_their_lock(path: Path) -> None:
     (step,) = read_steps(yaml.safe_load(path.read_bytes())["runs"]["steps"], str(path))
     words = step.run.replace("\\\n", " ").split()
     assert words[:4] == ["python3", "-m", "pip", "install"] and "&&" not in step.run

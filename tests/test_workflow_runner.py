@@ -62,7 +62,7 @@ def play(hub: Hub, text: str, name: str = "w.yml") -> None:
         ("'it''s }}'", "it's }}"),
     ],
 )
-def test_expressions_are_githubs_own(expressions: Expressions, expression: str, value: object) -> None:
+def test_expressions_evaluate_as_on_github(expressions: Expressions, expression: str, value: object) -> None:
     contexts = {
         "github": {"name": "alice", "event": {}},
         "needs": {"a-b": {"outputs": {"c": "hello", "list": '["x", 1]'}}},
@@ -71,7 +71,7 @@ def test_expressions_are_githubs_own(expressions: Expressions, expression: str, 
     assert expressions.fill({"k": [f"${{{{ {expression} }}}}"]}, contexts) == {"k": [value]}
 
 
-def test_what_does_not_exist_is_no_expression(expressions: Expressions) -> None:
+def test_an_invalid_expression_raises_an_error(expressions: Expressions) -> None:
     for expression in ("gihub.name", "starts('a', 'b')", "github."):
         with pytest.raises(ExpressionError):
             expressions.evaluate(expression, {"github": {}})
@@ -92,7 +92,7 @@ def test_what_does_not_exist_is_no_expression(expressions: Expressions) -> None:
         ("'always()' != ''", (True, False, False)),
     ],
 )
-def test_a_condition_that_asks_for_no_status_needs_success(
+def test_a_condition_without_a_status_function_requires_success(
     expressions: Expressions, condition: str, runs: tuple[bool, ...]
 ) -> None:
     contexts = {"github": {"yes": True}}
@@ -112,7 +112,7 @@ def test_a_condition_that_asks_for_no_status_needs_success(
         (one_job("      - run: true", on="pull_request"), "does not know pull_request"),
     ],
 )
-def test_what_the_runner_would_pass_over_is_an_error(text: str, said: str) -> None:
+def test_an_unsupported_workflow_feature_is_an_error(text: str, said: str) -> None:
     with pytest.raises(WorkflowError, match=said):
         read_workflow("w.yml", text.encode())
 
@@ -137,7 +137,7 @@ def test_inputs_have_defaults_and_types() -> None:
             workflow.inputs(wrong)
 
 
-def test_what_steps_tell_is_read_as_github_reads_it() -> None:
+def test_step_outputs_are_parsed_as_on_github() -> None:
     assert read_pairs("a=1\nb<<END\nx=y\n\nEND\nc=2=3\n") == {"a": "1", "b": "x=y\n", "c": "2=3"}
     with pytest.raises(StepFailed):
         read_pairs("nothing of this kind")
@@ -186,7 +186,7 @@ jobs:
 """
 
 
-def test_jobs_follow_each_other_as_their_needs_and_conditions_say(hub: Hub) -> None:
+def test_jobs_run_as_their_needs_and_conditions_say(hub: Hub) -> None:
     hub.may_fail.add("first")
     play(hub, TWO_JOBS)
     first, second, third = hub.played
@@ -198,7 +198,7 @@ def test_jobs_follow_each_other_as_their_needs_and_conditions_say(hub: Hub) -> N
 
 
 @pytest.mark.parametrize(("shell", "result"), [("", "success"), ("shell: bash, ", "failure")])
-def test_bash_fails_with_a_pipe_only_where_it_is_named(hub: Hub, shell: str, result: str) -> None:
+def test_a_failing_pipe_fails_a_step_only_with_an_explicit_bash_shell(hub: Hub, shell: str, result: str) -> None:
     hub.may_fail.add("only")
     play(hub, one_job(f"      - {{{shell}run: 'false | true'}}", on="push: {branches: [main]}\n  merge_group"))
     assert [played.result for played in hub.played] == [result]
@@ -209,7 +209,7 @@ def test_an_expression_in_a_script_is_refused(hub: Hub) -> None:
         play(hub, one_job("      - run: echo ${{ github.actor }}", on="push: {branches: [main]}\n  merge_group"))
 
 
-def test_a_step_has_no_environment_but_githubs_and_its_own(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_sees_only_githubs_environment_and_its_own(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "of the tests")
     monkeypatch.setenv("SECRET", "of the tests")
     play(hub, one_job("      - run: env", on="push: {branches: [main]}\n  merge_group"))
@@ -266,7 +266,7 @@ LAST = """
     ("cancels", "results"),
     [(True, ["cancelled", "cancelled", "success"]), (False, ["success", "cancelled", "success"])],
 )
-def test_a_group_has_one_run_at_work_and_one_that_waits(hub: Hub, cancels: bool, results: list[str]) -> None:
+def test_a_concurrency_group_has_one_running_and_one_waiting_run(hub: Hub, cancels: bool, results: list[str]) -> None:
     pushes: list[str] = []
 
     def slow(play: Play) -> None:

@@ -240,7 +240,7 @@ def test_a_pull_request_ends_with_a_row_on_the_site(contest: Contest) -> None:
     assert contest.results("evaluate.yml") == GREEN and len(contest.world.comments_on(pull.number)) == 1
 
 
-def test_what_maintainers_push_and_every_day_is_published_with_all_tasks(
+def test_the_site_is_published_on_each_push_and_daily_with_all_tasks(
     tmp_path: Path, expressions: Expressions, warm: WarmPython, machines: Path
 ) -> None:
     contest = Contest(tmp_path, expressions, warm, machines, tasks="tasks")
@@ -307,7 +307,7 @@ def test_a_push_before_setup_ends_green_and_says_how_to_get_a_site(
     assert contest.results("publish.yml")[3:] == PUBLISHED
 
 
-def test_a_site_is_deployed_even_if_github_does_not_say_that_there_is_one(contest: Contest) -> None:
+def test_the_site_is_deployed_even_if_github_hides_its_settings(contest: Contest) -> None:
     contest.server.fail("GET */pages", Failure(status=403), times=99)
     contest.world.commit({"README.md": "Welcome."})
     contest.hub.settle()
@@ -324,7 +324,7 @@ def test_the_default_branch_may_have_another_name(
     assert contest.merged() == SOURCE and contest.rows() == ["alice"]
 
 
-def test_only_what_is_better_is_merged_and_moves_the_row(contest: Contest) -> None:
+def test_only_a_faster_file_is_merged_and_moves_the_row(contest: Contest) -> None:
     contest.open()
     contest.judges(contest.honest(ratio=0.5))
     equal = contest.open(FASTER + b"# as fast\n")
@@ -337,7 +337,7 @@ def test_only_what_is_better_is_merged_and_moves_the_row(contest: Contest) -> No
     assert better.merged_at and contest.merged() == FASTER and contest.rows() == ["alice"]
 
 
-def test_a_wrong_answer_is_told_and_makes_no_row(contest: Contest) -> None:
+def test_a_wrong_answer_is_reported_and_makes_no_row(contest: Contest) -> None:
     contest.judges(contest.honest(wrong="line 2: output[3] is 1, expected 2"))
     pull = contest.open()
     assert contest.results("evaluate.yml") == RED
@@ -346,7 +346,7 @@ def test_a_wrong_answer_is_told_and_makes_no_row(contest: Contest) -> None:
     assert pull.state == "open" and contest.merged() is None and not contest.results("publish.yml")
 
 
-def test_a_draft_is_tried_and_ranked_once_it_is_ready(contest: Contest) -> None:
+def test_a_draft_is_only_benchmarked_until_it_is_ready_and_then_ranked(contest: Contest) -> None:
     pull = contest.open(draft=True)
     assert "benchmark only" in contest.comment(pull.number) and contest.judgements() == ()
     contest.world.mark_ready(pull)
@@ -354,7 +354,7 @@ def test_a_draft_is_tried_and_ranked_once_it_is_ready(contest: Contest) -> None:
     assert pull.merged_at and contest.rows() == ["alice"]
 
 
-def test_a_profile_is_told_with_the_way_to_its_report(contest: Contest) -> None:
+def test_the_comment_on_a_profile_says_where_its_report_is(contest: Contest) -> None:
     pull = contest.open(draft=True)
     honest = contest.honest(cases=profiles_of(the_board()))
     contest.judges(honest)
@@ -378,7 +378,7 @@ def test_a_profile_is_told_with_the_way_to_its_report(contest: Contest) -> None:
     assert contest.judgements() == (), "a profile is nothing for the ledger"
 
 
-def test_reports_that_an_earlier_run_left_on_the_machine_are_not_uploaded_where_nothing_was_judged(
+def test_leftover_reports_of_another_run_are_not_uploaded_without_a_judging(
     contest: Contest,
 ) -> None:
     def stopped(play: Play) -> None:
@@ -392,7 +392,7 @@ def test_reports_that_an_earlier_run_left_on_the_machine_are_not_uploaded_where_
     assert "reports" not in {one.name for run in contest.world.runs.values() for one in run.artifacts}
 
 
-def test_who_is_banned_before_a_machine_is_free_is_told_so_and_not_judged(contest: Contest) -> None:
+def test_a_banned_account_is_refused_before_judging(contest: Contest) -> None:
     def ban(event: Event) -> None:
         if event.name == "workflow_dispatch":
             with LedgerBranch(str(contest.world.git.path)) as branch:
@@ -424,7 +424,7 @@ def test_two_challengers_at_once_both_get_their_rows(contest: Contest) -> None:
     assert all(pull.merged_at for pull in pulls) and sorted(contest.rows()) == ["alice", "bob"]
 
 
-def test_pull_requests_at_once_all_get_their_rows(contest: Contest, request: pytest.FixtureRequest) -> None:
+def test_simultaneous_pull_requests_all_get_their_rows(contest: Contest, request: pytest.FixtureRequest) -> None:
     """`--pulls 50` takes some minutes."""
     logins = [f"user{number}" for number in range(request.config.getoption("--pulls"))]
     pulls = [
@@ -440,7 +440,7 @@ def test_pull_requests_at_once_all_get_their_rows(contest: Contest, request: pyt
     assert all("accepted (AC)" in contest.comment(pull.number) for pull in pulls)
 
 
-def test_of_more_than_an_hours_budget_allows_nothing_is_lost_and_what_waits_is_told(
+def test_more_than_an_hours_budget_of_pull_requests_waits_and_loses_none(
     contest: Contest,
     request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
@@ -510,7 +510,7 @@ def test_a_push_between_judging_and_merge_is_not_merged_unjudged(contest: Contes
     assert [one.submission.head_sha for one in contest.judgements()][-1] == pull.head_sha
 
 
-def test_who_copies_a_rivals_draft_is_refused_and_the_rival_is_merged(contest: Contest) -> None:
+def test_the_bot_refuses_a_copied_draft_and_merges_the_original(contest: Contest) -> None:
     draft = contest.open(OWN, draft=True)
     contest.world.close(draft)
     contest.hub.settle()
@@ -523,7 +523,7 @@ def test_who_copies_a_rivals_draft_is_refused_and_the_rival_is_merged(contest: C
     assert draft.merged_at and not copy.merged_at and contest.rows() == ["alice"]
 
 
-def test_who_was_copied_while_the_own_event_was_lost_is_merged_too(contest: Contest) -> None:
+def test_a_copied_original_with_a_lost_event_is_merged_too(contest: Contest) -> None:
     original = contest.world.open_pull(contest.alice, {path_of("alice"): OWN})
     contest.lose_events()
     contest.hub.pass_time(timedelta(minutes=1))
@@ -553,7 +553,7 @@ def test_a_fork_behind_new_workflows_gets_its_row_and_is_merged_once_it_is_updat
     assert "Press *Update branch* below" not in contest.comment(pull.number)
 
 
-def test_a_bot_that_is_an_app_answers_under_its_name_and_merges_what_lacks_new_workflows(contest: Contest) -> None:
+def test_an_app_bot_uses_its_own_name_and_merges_forks_behind_new_workflows(contest: Contest) -> None:
     app = contest.world.add_app("kernels-bot", PERMISSIONS)
     stored = {"variables": {VARIABLE: app.client_id}, "secrets": {SECRET: app.private_key}}
     contest.world.settings["environments"] = {"bot": stored}
@@ -578,7 +578,7 @@ def test_a_bot_that_is_an_app_answers_under_its_name_and_merges_what_lacks_new_w
     assert asked == {"kernels-bot[bot]"}  # `publish` needs no App to ask for the site
 
 
-def test_a_key_that_is_revoked_fails_the_run_and_what_was_missed_is_made_up_for(contest: Contest) -> None:
+def test_a_revoked_key_fails_the_run_and_the_reconciler_catches_up(contest: Contest) -> None:
     app = contest.world.add_app("kernels-bot", PERMISSIONS)
     bot = {"variables": {VARIABLE: "Iv23liOther"}, "secrets": {SECRET: app.private_key}}
     contest.world.settings["environments"] = {"bot": bot}
@@ -590,7 +590,7 @@ def test_a_key_that_is_revoked_fails_the_run_and_what_was_missed_is_made_up_for(
     assert contest.rows() == ["alice"]
 
 
-def test_when_github_has_deleted_the_runs_nothing_is_judged_again_and_the_next_push_is(contest: Contest) -> None:
+def test_deleted_runs_cause_no_new_judging_but_the_next_push_is_judged(contest: Contest) -> None:
     waits = contest.world.add_user("bob")
     contest.judges(contest.honest(wrong="no"))
     pull = contest.open(author=waits)
@@ -608,7 +608,7 @@ def test_when_github_has_deleted_the_runs_nothing_is_judged_again_and_the_next_p
     assert pull.merged_at and sorted(contest.rows()) == ["alice", "bob"]
 
 
-def test_the_bot_merges_under_the_rules_that_setup_makes_and_not_against_an_owner(contest: Contest) -> None:
+def test_the_bot_merges_under_setups_ruleset_but_not_against_code_owners(contest: Contest) -> None:
     contest.world.settings["rulesets"] = {1: MAIN_RULESET}
     pull = contest.open()
     assert pull.merged_at
@@ -624,7 +624,7 @@ def test_the_bot_merges_under_the_rules_that_setup_makes_and_not_against_an_owne
     assert held.merged_at
 
 
-def test_a_run_that_no_list_shows_yet_is_not_started_again(contest: Contest) -> None:
+def test_a_run_that_is_not_listed_yet_is_not_started_again(contest: Contest) -> None:
     contest.world.listed_after = timedelta(minutes=2)
     honest = contest.honest()
 
@@ -645,7 +645,7 @@ def test_a_merge_that_fails_leaves_the_row_published(contest: Contest) -> None:
     assert contest.results("evaluate.yml")[-1] == "report: failure"
 
 
-def test_what_its_author_cancels_ends_at_once(contest: Contest) -> None:
+def test_an_author_cancels_a_running_judging_at_once(contest: Contest) -> None:
     honest = contest.honest()
 
     def cancel_meanwhile(request: Request, run: WorkflowRun) -> Judgement:
@@ -661,7 +661,7 @@ def test_what_its_author_cancels_ends_at_once(contest: Contest) -> None:
     assert contest.checks() == ["PullRank / CPU: cancelled"]
 
 
-def test_a_task_that_changes_on_main_while_judging_is_judged_again(contest: Contest, tmp_path: Path) -> None:
+def test_a_submission_is_judged_again_if_its_task_changes_meanwhile(contest: Contest, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "tasks", tmp_path / "tasks")
     reference = tmp_path / "tasks/vectoradd/reference.py"
     reference.write_text(reference.read_text() + "\n# Changed.\n")
@@ -679,7 +679,7 @@ def test_a_task_that_changes_on_main_while_judging_is_judged_again(contest: Cont
     assert [one.edition for one in contest.judgements()] == [edition] and pull.merged_at
 
 
-def test_a_lost_event_is_made_up_for_once(contest: Contest) -> None:
+def test_the_reconciler_makes_up_for_a_lost_event_once(contest: Contest) -> None:
     pull = contest.world.open_pull(contest.alice, {path_of("alice"): SOURCE})
     contest.lose_events()
     contest.hub.settle()
@@ -702,7 +702,7 @@ def test_an_event_that_comes_twice_changes_nothing(contest: Contest) -> None:
 
 
 @pytest.mark.parametrize("nth", [1, 3, 8], ids=["of intake", "of resolve", "of report"])
-def test_a_call_that_fails_on_and_on_is_made_up_for(contest: Contest, nth: int) -> None:
+def test_the_reconciler_recovers_from_a_call_that_keeps_failing(contest: Contest, nth: int) -> None:
     """Of every call in turn, in test_failures.py; here the jobs are those of the workflows."""
     contest.hub.may_fail |= {"intake", "resolve", "report"}
     contest.server.fail("* /repos/*", Failure(status=500), nth=nth, times=6)
@@ -716,7 +716,7 @@ def test_a_call_that_fails_on_and_on_is_made_up_for(contest: Contest, nth: int) 
     assert contest.checks() == ["PullRank / CPU: success"]
 
 
-def test_a_crashed_judge_is_tried_again_three_times_and_is_our_fault(contest: Contest) -> None:
+def test_a_crashed_judge_runs_three_times_and_ends_as_our_fault(contest: Contest) -> None:
     contest.judges(lambda request, run: None)
     pull = contest.open()
     assert contest.results("evaluate.yml") == RED * 3 and contest.endings() == [EndState.FAILED] * 3
@@ -727,7 +727,7 @@ def test_a_crashed_judge_is_tried_again_three_times_and_is_our_fault(contest: Co
     assert pull.merged_at and contest.rows() == ["alice"]
 
 
-def test_what_a_judge_forges_is_refused_and_judged_again(contest: Contest) -> None:
+def test_a_forged_judgement_is_refused_and_the_file_judged_again(contest: Contest) -> None:
     honest = contest.honest()
     others_head = {"head_sha": "a" * 40}
 
@@ -749,7 +749,7 @@ def test_what_a_judge_forges_is_refused_and_judged_again(contest: Contest) -> No
 # What takes its time.
 
 
-def test_a_deadline_that_passes_while_a_machine_is_at_work_stops_only_what_comes_after(contest: Contest) -> None:
+def test_a_deadline_during_judging_affects_only_later_pushes(contest: Contest) -> None:
     task = (ROOT / "tasks/vectoradd/task.yml").read_text()
     deadline = contest.world.clock() + timedelta(minutes=5)
     contest.world.commit({"tasks/vectoradd/task.yml": f"deadline: {deadline:%Y-%m-%dT%H:%M:%SZ}\n{task}"})
@@ -769,7 +769,7 @@ def test_a_deadline_that_passes_while_a_machine_is_at_work_stops_only_what_comes
     assert "This is tested but not ranked." in contest.comment(pull.number) and len(contest.judgements()) == 1
 
 
-def test_a_duel_that_has_become_due_is_fought_and_takes_first_place(contest: Contest) -> None:
+def test_a_due_duel_is_held_and_wins_first_place(contest: Contest) -> None:
     """Two first entries at once were dueled with nobody; the earlier holds first place until then."""
     bob = contest.world.add_user("bob")
     for author, source, ratio in ((contest.alice, SOURCE, 0.5), (bob, FASTER, 0.4)):
@@ -785,7 +785,7 @@ def test_a_duel_that_has_become_due_is_fought_and_takes_first_place(contest: Con
     assert contest.results("evaluate.yml") == GREEN and contest.rows() == ["bob", "alice"]
 
 
-def test_a_machine_that_is_away_holds_back_its_own_board_alone(contest: Contest) -> None:
+def test_an_offline_machine_delays_only_its_own_board(contest: Contest) -> None:
     settings = (ROOT / ".github/pullrank.yml").read_text()
     h100 = "\ngpus:\n  H100:\n    runs_on: [self-hosted, h100]\n    device: CPU\n"
     contest.world.commit({".github/pullrank.yml": settings.replace("\ngpus:\n", h100)})
@@ -826,7 +826,7 @@ def test_a_strangers_command_starts_nothing(contest: Contest) -> None:
     assert contest.results("evaluate.yml") == before and contest.endings() == [EndState.JUDGED]
 
 
-def test_of_others_only_those_are_obeyed_who_may_write(contest: Contest) -> None:
+def test_the_bot_obeys_other_users_only_with_write_access(contest: Contest) -> None:
     merged, pull = contest.open(author=contest.world.add_user("carol")), contest.open(draft=True)
     assert merged.author and merged.merged_at
     boss = contest.world.add_user("boss", permission="write")
@@ -838,7 +838,7 @@ def test_of_others_only_those_are_obeyed_who_may_write(contest: Contest) -> None
         assert len(contest.results("evaluate.yml")) == before + runs * len(GREEN)
 
 
-def test_a_variable_switches_all_of_it_off_and_what_was_missed_is_made_up_for(contest: Contest) -> None:
+def test_a_variable_switches_the_bot_off_and_the_reconciler_catches_up_later(contest: Contest) -> None:
     contest.world.variables["PULLRANK"] = "off"
     pull = contest.open()
     contest.world.add_comment(pull.number, contest.alice, "/rank")
@@ -850,7 +850,7 @@ def test_a_variable_switches_all_of_it_off_and_what_was_missed_is_made_up_for(co
     assert pull.merged_at and contest.rows() == ["alice"]
 
 
-def test_a_renamed_account_keeps_its_folder_and_the_next_of_that_name_gets_none_of_it(contest: Contest) -> None:
+def test_a_renamed_account_keeps_its_folder_from_the_names_next_owner(contest: Contest) -> None:
     contest.open()
     contest.world.rename(contest.alice, "alicia")
     contest.judges(contest.honest(ratio=0.3))
@@ -880,7 +880,7 @@ def test_no_text_of_a_participant_reaches_a_shell_or_an_output(contest: Contest,
         assert texts <= {"GITHUB_HEAD_REF"}, played
 
 
-def test_the_judge_gets_nothing_that_could_be_stolen_and_others_only_their_own(contest: Contest) -> None:
+def test_the_judge_sees_no_token_and_other_jobs_only_their_own(contest: Contest) -> None:
     seen: list[Path] = []
     honest_step = contest.hub.instead[JUDGE]
 
@@ -903,7 +903,7 @@ def test_the_judge_gets_nothing_that_could_be_stolen_and_others_only_their_own(c
     assert not [entry for entry in contest.server.log if entry.status in (401, 403)]
 
 
-def test_a_permission_that_a_job_lacks_is_missed(contest: Contest) -> None:
+def test_a_job_without_a_needed_permission_fails(contest: Contest) -> None:
     path = ".github/workflows/evaluate.yml"
     shipped = (ROOT / path).read_text()
     assert "contents: write" in shipped
