@@ -1,4 +1,4 @@
-"""`pullrank init TASK`: create a working folder from this clone alone.
+"""`pullrank init TASK`: create a working folder without the network.
 
 TASK/
   submission.py (.cu)    the template: correct and slow

@@ -31,7 +31,7 @@ from scripts.commands.judge_file import find_task, judge_here, show
 from scripts.common.options import PATH, in_repository, in_sandbox
 from scripts.common.terminal import console
 from scripts.competition.completion import judged_gpu_names, task_names
-from scripts.competition.repository import ROOT, choose_board
+from scripts.competition.repository import ROOT, UPDATE, choose_board
 from scripts.competition.settings import SETTINGS, load_settings
 from scripts.github.access import CLASSIC_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.contribute import Contributor, Sent, explaining
@@ -164,12 +164,12 @@ def _prepared(contributor: Contributor, submission: Submission, task: Task, *, d
     try:
         return prepare(submission, task, contributor.me, load_settings(ROOT / SETTINGS), draft=draft)
     except SubmitError as error:
-        # Machines, limits and bans may have changed since this clone was made.
+        # Machines, limits and bans may have changed since.
         theirs = contributor.files_of(SETTINGS.parent.as_posix()).get(SETTINGS.name)
         if not theirs or not find_stale((ROOT / SETTINGS).parent, {SETTINGS.name: theirs}):
             raise
         raise SubmitError(
-            f"{error}\n{SETTINGS} in this clone differs from the competition's: try again after `git pull`"
+            f"{error}\n{SETTINGS} here differs from the competition's: update it with {UPDATE}, and try again"
         ) from None
 
 
@@ -177,11 +177,11 @@ def _require_current(contributor: Contributor, task: Task, *, tests: bool) -> No
     """Check that the competition has the task and, if the file is tested here, that the local copy is the same."""
     theirs = contributor.files_of(f"tasks/{task.name}")
     if not theirs:
-        raise SubmitError(f"the competition has no task {task.name}; is this clone, or --repo, the right one?")
+        raise SubmitError(f"the competition has no task {task.name}: name the right one with --repo OWNER/NAME")
     if tests and (stale := find_stale(task.folder, theirs)):
         raise SubmitError(
-            f"this clone differs from the competition: {', '.join(stale[:3])} in {task.folder}. "
-            "Update it with `git pull`; --no-test submits without testing here"
+            f"this copy of the task differs from the competition's: {', '.join(stale[:3])} in {task.folder}. "
+            f"Update it with {UPDATE}; --no-test submits without testing here"
         )
 
 

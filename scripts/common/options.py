@@ -15,7 +15,7 @@ PATH = click.Path(path_type=Path)
 
 as_json_too = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 in_repository = click.option(
-    "--repo", metavar="OWNER/NAME", help="The repository. Default: the one this clone came from."
+    "--repo", metavar="OWNER/NAME", help="The repository. Default: the one that this clone or installation came from."
 )
 in_sandbox = click.option(
     "--sandbox",

@@ -1,4 +1,8 @@
-"""Paths of this repository: tasks, ledger and site."""
+"""Paths of the competition's repository: tasks, ledger and site.
+
+In a clone, this is the clone. Where PullRank was installed from the repository, the wheel contains a copy of what
+participants need of it (setup.py).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,11 @@ from harness.task.task import Board, Language, Task, load_task
 from scripts.competition.settings import SETTINGS, load_settings
 from scripts.ledger.ledger import Ledger, LedgerError
 
-ROOT = Path(__file__).resolve().parents[2]
+_BESIDE = Path(__file__).resolve().parents[2]
+IS_CLONE = (_BESIDE / "pyproject.toml").is_file()
+ROOT = _BESIDE if IS_CLONE else _BESIDE / "pullrank_competition"
+UPDATE = "`git pull`" if IS_CLONE else "`uv tool upgrade pullrank`"
+"""How to get the competition's current state."""
 TASKS = ROOT / "tasks"
 LEDGER = ROOT / "ledger"
 SITE = ROOT / "_site"

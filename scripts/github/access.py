@@ -1,12 +1,15 @@
 """How a command that people run finds its token, repository and server.
 
 GH_TOKEN, GITHUB_TOKEN, `gh auth token`                  the token, in gh's order
---repo, GITHUB_REPOSITORY, the current clone's origin    the repository
+--repo, GITHUB_REPOSITORY, the repository that PullRank was installed from, the current clone's origin
+                                                         the repository
 GITHUB_SERVER_URL, GITHUB_API_URL                        the server, if not github.com
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import logging
 import os
 import shutil
@@ -42,14 +45,24 @@ def require_token(rights: str, page: str = NEW_TOKEN) -> str:
 
 
 def require_repository(named: str | None = None) -> str:
-    """The repository that the call names, or the origin of this clone."""
+    """The repository that the call names, the one that PullRank was installed from, or the origin of this clone."""
     if named:
         return checked_repository(named, "--repo")
     if of_the_job := os.environ.get("GITHUB_REPOSITORY"):
         return checked_repository(of_the_job, "GITHUB_REPOSITORY")
-    if found := ORIGIN.search(_output(["git", "remote", "get-url", "origin"])):
+    if found := ORIGIN.search(_installed_from() or _output(["git", "remote", "get-url", "origin"])):
         return found[1]
     raise AccessError("no repository: pass --repo OWNER/NAME, or run this in a clone of it")
+
+
+def _installed_from() -> str:
+    """The address of the git repository that PullRank was installed from; "" if it was not."""
+    try:
+        record = importlib.metadata.distribution("pullrank").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+    source = json.loads(record or "{}")
+    return str(source["url"]) if "vcs_info" in source else ""
 
 
 def server_url() -> str:
