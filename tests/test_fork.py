@@ -54,7 +54,7 @@ ADDED = ChangedFile(path=PATH, status="added")
 # What is told.
 
 
-def test_one_added_file_is_told_and_read(stage: Stage) -> None:
+def test_one_added_file_is_listed_and_read(stage: Stage) -> None:
     with Fork(stage.server.git_url) as fork:
         assert fork.changes(stage.pull.head_sha) == (ADDED,)
         found, content = fork.read(stage.pull.head_sha, PATH, 1000)
@@ -63,7 +63,7 @@ def test_one_added_file_is_told_and_read(stage: Stage) -> None:
     assert not stage.server.rest_requests()
 
 
-def test_changes_are_told_with_their_status(stage: Stage) -> None:
+def test_changes_are_listed_with_their_status(stage: Stage) -> None:
     bobs = "submissions/vectoradd/bob/submission.py"
     stage.push({"README.md": None, "HELLO.md": "Hello\n" * 20, bobs: "import os\n", "new": b"\0"})
     assert stage.changes() == {
@@ -74,7 +74,7 @@ def test_changes_are_told_with_their_status(stage: Stage) -> None:
     }
 
 
-def test_a_file_that_was_moved_and_changed_is_two_changes(stage: Stage) -> None:
+def test_a_moved_and_edited_file_counts_as_two_changes(stage: Stage) -> None:
     stage.push({"README.md": None, "HELLO.md": "Hello\n" * 19})
     assert stage.changes() == {
         ADDED,
@@ -83,12 +83,12 @@ def test_a_file_that_was_moved_and_changed_is_two_changes(stage: Stage) -> None:
     }
 
 
-def test_what_main_has_done_since_is_no_change_of_the_forks(stage: Stage) -> None:
+def test_later_commits_on_main_are_not_changes_of_the_fork(stage: Stage) -> None:
     stage.world.commit({"README.md": "Meanwhile\n", "submissions/vectoradd/carol/submission.py": "x\n"})
     assert stage.changes() == {ADDED}
 
 
-def test_what_was_merged_into_the_fork_is_no_change_of_its_own(stage: Stage) -> None:
+def test_commits_merged_from_main_are_not_changes_of_the_fork(stage: Stage) -> None:
     git = stage.world.git
     tip = stage.world.commit({"README.md": "Meanwhile\n"})
     tree = git.merge_trees(tip, stage.pull.head_sha)
@@ -109,7 +109,7 @@ def test_a_branch_is_outdated_in_a_folder_that_main_has_changed_since(stage: Sta
     assert not is_outdated(".github/workflows")
 
 
-def test_to_undo_what_others_did_is_a_change(stage: Stage) -> None:
+def test_undoing_a_commit_of_main_counts_as_a_change(stage: Stage) -> None:
     """Merged and taken back: the fork's tree is as the first commit was, and merging it would undo another's."""
     git = stage.world.git
     tip = stage.world.commit({"README.md": "Meanwhile\n"})
@@ -119,31 +119,31 @@ def test_to_undo_what_others_did_is_a_change(stage: Stage) -> None:
     assert stage.changes() == {ADDED, ChangedFile(path="README.md", status="modified")}
 
 
-def test_a_history_of_its_own_has_changed_everything(stage: Stage) -> None:
+def test_an_unrelated_history_counts_every_file_as_added(stage: Stage) -> None:
     stage.pull.head_sha = stage.world.git.commit({PATH: SOURCE, "README.md": "Mine\n"}, parent=None)
     assert stage.changes() == {ADDED, ChangedFile(path="README.md", status="added")}
 
 
-def test_of_very_many_changes_only_so_many_are_told(stage: Stage) -> None:
+def test_a_very_long_list_of_changes_is_cut_off(stage: Stage) -> None:
     stage.push({f"file{number}": b"" for number in range(MAX_CHANGES + 10)})
     assert len(stage.changes()) == MAX_CHANGES
 
 
 @pytest.mark.parametrize("path", ["nothing.py", "no/such/folder.py", "README.md/x", "submissions", "link/bob/submission.py"])  # fmt: skip
-def test_what_is_no_file_is_not_found(stage: Stage, path: str) -> None:
+def test_a_missing_path_a_folder_or_a_linked_path_is_not_found(stage: Stage, path: str) -> None:
     stage.push({"link": "submissions/vectoradd"}, modes={"link": "120000"})
     assert stage.read(path) == (None, b"")
 
 
 @pytest.mark.parametrize("mode", ["100755", "120000"])
-def test_links_and_executables_are_told_and_not_read(stage: Stage, mode: str) -> None:
+def test_links_and_executables_are_listed_but_not_read(stage: Stage, mode: str) -> None:
     stage.push({PATH: b"/etc/passwd"}, modes={PATH: mode})
     found, content = stage.read()
     assert found and (found.mode, found.is_plain, content) == (mode, False, b"")
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 1000, bytes(range(256)), "ünïcödé\n".encode()])
-def test_a_file_is_read_byte_by_byte(stage: Stage, content: bytes) -> None:
+def test_a_file_is_read_byte_for_byte(stage: Stage, content: bytes) -> None:
     stage.push({PATH: content})
     found, read = stage.read()
     assert found and (read, found.size, found.sha) == (content, len(content), blob_sha(content))
@@ -167,7 +167,7 @@ def test_a_file_that_is_too_large_never_leaves_the_server(stage: Stage) -> None:
         assert fork.read(stage.pull.head_sha, PATH, len(huge))[1] == huge
 
 
-def test_a_server_that_leaves_nothing_out_changes_no_answer(stage: Stage) -> None:
+def test_a_server_without_partial_clones_gives_the_same_answers(stage: Stage) -> None:
     stage.world.git.git("config", "uploadpack.allowFilter", "false")
     assert stage.changes() == {ADDED}
     assert stage.read()[1] == SOURCE
@@ -175,7 +175,7 @@ def test_a_server_that_leaves_nothing_out_changes_no_answer(stage: Stage) -> Non
     assert found and (found.size, content) == (len(SOURCE), b"")
 
 
-def test_of_what_else_the_fork_holds_no_content_is_fetched(stage: Stage) -> None:
+def test_the_contents_of_other_files_in_the_fork_are_not_fetched(stage: Stage) -> None:
     others = {f"junk/{number}": f"{number}" for number in range(50)}
     stage.push(others)
     with Fork(stage.server.git_url) as fork:
@@ -217,7 +217,7 @@ def test_nothing_in_a_fork_configures_or_starts_anything(stage: Stage, tmp_path:
     assert not trap.exists()
 
 
-def test_a_path_is_text_and_nothing_else(stage: Stage) -> None:
+def test_an_odd_path_is_treated_as_plain_text(stage: Stage) -> None:
     evil = ["-rf", "a\nb", "::set-output", "$(reboot)", "submissions/vectoradd/alice/\ttab", "\udcff".encode("utf-8", "surrogateescape").decode("latin-1")]  # fmt: skip
     stage.push(dict.fromkeys(evil, b"x"))
     assert {change.path for change in stage.changes()} == {PATH, *evil}
@@ -228,20 +228,20 @@ def test_a_path_is_text_and_nothing_else(stage: Stage) -> None:
 
 @pytest.mark.parametrize("failure", [Failure(status=500), Failure(way=Way.RESET)], ids=["500", "reset"])
 @pytest.mark.parametrize("nth", range(1, 10))
-def test_one_failure_of_the_network_is_made_up_for(stage: Stage, failure: Failure, nth: int) -> None:
+def test_reading_a_fork_survives_one_network_failure(stage: Stage, failure: Failure, nth: int) -> None:
     stage.server.fail("* */kernels.git/*", failure, nth=nth)
     with Fork(stage.server.git_url) as fork:
         assert fork.changes(stage.pull.head_sha) == (ADDED,)
         assert fork.read(stage.pull.head_sha, PATH, 1000)[1] == SOURCE
 
 
-def test_a_network_that_stays_away_is_an_error(stage: Stage) -> None:
+def test_a_lasting_network_failure_is_an_error(stage: Stage) -> None:
     stage.server.fail("* */kernels.git/*", Failure(status=500), times=100)
     with Fork(stage.server.git_url) as fork, pytest.raises(GitError):
         fork.changes(stage.pull.head_sha)
 
 
-def test_what_was_fetched_goes_with_the_block(stage: Stage) -> None:
+def test_the_fetched_files_are_deleted_when_the_block_ends(stage: Stage) -> None:
     with Fork(stage.server.git_url) as fork:
         fork.changes(stage.pull.head_sha)
         folder = fork._folder

@@ -128,7 +128,7 @@ def test_a_pull_request_is_read_with_its_ids_and_hashes(stage, github):
     )
 
 
-def test_a_pull_request_whose_author_and_fork_are_gone_is_the_ghosts(stage, github):
+def test_a_pull_request_of_a_deleted_account_belongs_to_the_ghost_user(stage, github):
     stage.pull.author = stage.pull.head_repo_id = None
     # GitHub's description does not know what GitHub does here.
     pull = github.get_pull(1)
@@ -136,7 +136,7 @@ def test_a_pull_request_whose_author_and_fork_are_gone_is_the_ghosts(stage, gith
     assert pull.author == Account(id=10137, login="ghost")
 
 
-def test_open_pulls_are_all_read_page_by_page(stage, github):
+def test_all_open_pull_requests_are_read_page_by_page(stage, github):
     stage.world.close(stage.pull)
     for number in range(2, 104):
         stage.world.pulls[number] = replace(stage.pull, number=number, state="open", draft=number % 2 == 0)
@@ -154,7 +154,7 @@ def test_permissions_are_read(stage, github, permission):
     assert found.can_write == (permission in ("admin", "write"))
 
 
-def test_who_took_over_a_login_has_not_its_permission(stage, github):
+def test_the_new_owner_of_a_login_does_not_inherit_its_permission(stage, github):
     maintainer = stage.world.add_user("maintainer", permission="admin")
     assert github.permission_of(Account(id=maintainer.id + 1, login="maintainer")) is Permission.NONE
     assert github.permission_of(Account(id=1, login="nobody")) is Permission.NONE
@@ -166,7 +166,7 @@ def test_accounts_are_found_by_login(stage, github):
     assert github.find_account("nobody") is None
 
 
-def test_only_a_personal_token_may_ask_who_it_is(stage, github):
+def test_only_a_personal_token_can_ask_for_its_own_account(stage, github):
     with pytest.raises(GitHubError, match="not accessible by integration"):
         github.whoami()
     with GitHub(stage.world.repository, stage.world.personal_token().value, stage.server.api_url) as mine:
@@ -190,7 +190,7 @@ def test_one_comment_is_written_then_edited(stage, github):
     assert [comment.body for comment in stage.world.comments_on(1)] == ["/rank", f"{MARKER} done"]
 
 
-def test_a_comment_that_says_so_already_is_left_alone(stage, github):
+def test_an_unchanged_comment_is_not_edited(stage, github):
     comment = github.upsert_comment(1, MARKER, f"{MARKER} same")
     github.upsert_comment(1, MARKER, f"{MARKER} same")
     github.upsert_comment(1, MARKER, f"{MARKER} same", known=comment)
@@ -213,14 +213,14 @@ def test_another_bots_comment_with_our_marker_is_not_ours(stage, github):
     assert github.find_comment(1, MARKER) is None
 
 
-def test_our_comment_without_the_marker_is_another_one(stage, github):
+def test_our_comment_without_the_marker_is_not_edited(stage, github):
     other = github.comment(1, "You changed two files.")
     ours = github.upsert_comment(1, MARKER, MARKER)
     assert ours.id != other.id
     assert stage.world.comments[other.id].body == "You changed two files."
 
 
-def test_our_comment_is_found_behind_a_hundred_others(stage, github):
+def test_our_comment_is_found_after_a_hundred_others(stage, github):
     [first] = stage.world.comments_on(1)
     for number in range(120):
         stage.world.comments[number] = replace(first, id=number + 1, body=f"{MARKER} {number}")
@@ -229,12 +229,12 @@ def test_our_comment_is_found_behind_a_hundred_others(stage, github):
     assert len(list(github.comments(1))) == 122
 
 
-def test_a_deleted_authors_comment_is_the_ghosts(stage, github):
+def test_a_deleted_authors_comment_belongs_to_the_ghost_user(stage, github):
     stage.world.comments_on(1)[0].author = None
     assert next(github.comments(1)).author.login == "ghost"
 
 
-def test_a_body_without_its_marker_is_our_mistake(stage, github):
+def test_a_comment_body_without_its_marker_is_a_value_error(stage, github):
     with pytest.raises(ValueError, match="marker"):
         github.upsert_comment(1, MARKER, "no marker here")
 
@@ -245,7 +245,7 @@ def test_a_comment_too_long_for_github_is_cut(stage, github):
     assert comment.body.endswith("The rest is on the run's page.\n")
 
 
-def test_a_reaction_given_twice_is_one(stage, github):
+def test_a_repeated_reaction_counts_once(stage, github):
     comment = stage.world.comments_on(1)[0]
     github.react(comment.id, Reaction.ROCKET)
     github.react(comment.id, Reaction.ROCKET)
@@ -255,7 +255,7 @@ def test_a_reaction_given_twice_is_one(stage, github):
 # Checks
 
 
-def test_a_check_is_one_from_queued_to_done(stage, github):
+def test_one_check_run_is_updated_from_queued_to_done(stage, github):
     queued = github.upsert_check(stage.check)
     remark = Annotation(path=PATH, line=2, message="output[3] is 1.5, expected 1.0", title="WA", level=Level.WARNING)
     done = Check(
@@ -284,7 +284,7 @@ def test_a_check_is_one_from_queued_to_done(stage, github):
     assert (found.id, found.state, found.external_id) == (queued, CheckState.FAILURE, done.external_id)
 
 
-def test_of_several_check_runs_of_a_name_the_newest_of_our_own_is_updated(stage, github):
+def test_our_newest_check_run_of_a_name_is_updated(stage, github):
     _, ours = github.create_check(stage.check), github.create_check(stage.check)
     app = stage.world.app_token("kernels-bot", EVERYTHING)
     me = Account(id=app.user.id, login=app.user.login, is_bot=True)
@@ -296,14 +296,14 @@ def test_of_several_check_runs_of_a_name_the_newest_of_our_own_is_updated(stage,
 
 
 @pytest.mark.parametrize("state", CheckState)
-def test_every_state_of_a_check_comes_back_as_it_went(stage, github, state):
+def test_every_check_state_is_read_back_unchanged(stage, github, state):
     check = Check(name="PullRank / CPU", head_sha=stage.pull.head_sha, state=state, title="so")
     github.create_check(check)
     assert [check.state for check in github.checks(stage.pull.head_sha, "PullRank / CPU")] == [state]
     assert github.checks(stage.pull.head_sha, "PullRank / H100") == ()
 
 
-def test_more_annotations_and_text_than_github_takes_are_cut(stage, github):
+def test_annotations_and_text_over_githubs_limits_are_cut(stage, github):
     remarks = tuple(Annotation(path=PATH, line=line, message="no") for line in range(1, 80))
     github.create_check(
         Check(
@@ -328,7 +328,7 @@ def test_more_annotations_and_text_than_github_takes_are_cut(stage, github):
 # Actions
 
 
-def test_a_dispatch_says_which_run_it_started(stage, github):
+def test_a_dispatch_returns_the_run_that_it_started(stage, github):
     run_id = github.dispatch("evaluate.yml", {"request": "1-0a1b2c3d4e5f-CPU-ranked-1"})
     assert run_id
     run = next(run for run in github.runs("evaluate.yml") if run.id == run_id)
@@ -345,12 +345,12 @@ def test_a_dispatch_says_which_run_it_started(stage, github):
         ("evaluate.yml", {"request": "1"}, "trunk", "No ref found"),
     ],
 )
-def test_a_dispatch_that_github_refuses_says_why(github, workflow, inputs, ref, message):
+def test_a_refused_dispatch_reports_the_reason(github, workflow, inputs, ref, message):
     with pytest.raises(GitHubError, match=message):
         github.dispatch(workflow, inputs, ref)
 
 
-def test_runs_are_told_the_newest_first(stage, github):
+def test_runs_are_listed_newest_first(stage, github):
     second = stage.world.start_run("evaluate.yml", "workflow_dispatch")
     stage.world.start_run("publish.yml", "push")
     stage.world.finish_run(second, "failure")
@@ -367,14 +367,14 @@ def test_a_run_is_cancelled_unless_it_has_ended(stage, github):
     assert stage.run.conclusion == "cancelled"
 
 
-def test_a_jobs_times_are_githubs(stage, github):
+def test_a_jobs_times_come_from_github(stage, github):
     [job] = github.jobs(stage.run.id)
     assert (job.name, job.runner) == ("judge", "gpu-1")
     assert job.started_at == stage.run.jobs[0].started_at
     assert job.completed_at == stage.run.jobs[0].completed_at
 
 
-def test_an_artifact_comes_from_a_host_that_never_sees_the_token(stage, github):
+def test_the_storage_host_of_an_artifact_never_sees_the_token(stage, github):
     [artifact] = github.artifacts(stage.run.id, "judgement")
     assert github.artifacts(stage.run.id, "bundle") == ()
     content = github.download_artifact(artifact.id, artifact.size, artifact.digest)
@@ -387,7 +387,7 @@ def test_an_artifact_comes_from_a_host_that_never_sees_the_token(stage, github):
     ("max_bytes", "digest", "message"),
     [(10, "", "larger than 10 bytes"), (1000, "0" * 64, "does not match its digest")],
 )
-def test_an_artifact_too_large_or_of_another_digest_is_refused(stage, github, max_bytes, digest, message):
+def test_an_oversized_artifact_or_a_wrong_digest_is_refused(stage, github, max_bytes, digest, message):
     with pytest.raises(GitHubError, match=message):
         github.download_artifact(stage.run.artifacts[0].id, max_bytes, digest)
 
@@ -407,7 +407,7 @@ def test_an_expired_artifact_is_an_error(stage, github):
         Failure(way=Way.CUT_OFF, is_done=True),
     ],
 )
-def test_storage_that_fails_is_an_error(stage, github, failure):
+def test_a_failed_artifact_download_is_an_error(stage, github, failure):
     stage.server.fail("GET /artifacts/*", failure)
     artifact = stage.run.artifacts[0]
     with pytest.raises(GitHubError, match="artifact"):
@@ -446,7 +446,7 @@ def test_a_conflict_and_a_draft_are_refused(stage, github):
     assert "not mergeable" in merge.reason
 
 
-def test_a_merge_whose_answer_was_lost_is_merged(stage, github):
+def test_a_merge_with_a_lost_answer_counts_as_merged(stage, github):
     stage.server.fail("PUT */merge", Failure(status=502, is_done=True))
     assert github.merge(1, stage.pull.head_sha, "title", "").state is MergeState.MERGED
     assert stage.world.git.parents("main") == [stage.pull.base_sha]
@@ -457,14 +457,14 @@ def test_a_change_to_workflows_cannot_be_merged_by_a_workflows_token(stage, gith
     assert github.merge(1, stage.pull.head_sha, "title", "").state is MergeState.FORBIDDEN
 
 
-def test_a_fork_that_lacks_new_workflows_is_merged_once_its_branch_is_updated(stage, github):
+def test_a_fork_behind_new_workflows_is_merged_once_its_branch_is_updated(stage, github):
     stage.world.commit({".github/workflows/intake.yml": "on: push"})
     assert github.merge(1, stage.pull.head_sha, "title", "").state is MergeState.FORBIDDEN
     stage.world.update_branch(stage.pull)
     assert github.merge(1, stage.pull.head_sha, "title", "").state is MergeState.MERGED
 
 
-def test_a_merge_that_the_rate_limit_stops_is_not_refused(stage, github):
+def test_a_rate_limited_merge_is_an_error_not_a_refusal(stage, github):
     stage.server.fail("PUT */merge", Failure(way=Way.PRIMARY_LIMIT, seconds=3600), times=9)
     with pytest.raises(RateLimitError):
         github.merge(1, stage.pull.head_sha, "title", "")
@@ -534,7 +534,7 @@ def name(value: object) -> str:
 
 @pytest.mark.parametrize("failure", LOST + LIMITS, ids=name)
 @pytest.mark.parametrize("call", READS | REPEATED_WRITES)
-def test_what_may_be_repeated_is_repeated(calm, failure, call):
+def test_a_failed_read_or_repeatable_write_is_retried(calm, failure, call):
     ask = (READS | REPEATED_WRITES)[call]
     with calm.connect() as github:
         expected = ask(github, calm)
@@ -546,7 +546,7 @@ def test_what_may_be_repeated_is_repeated(calm, failure, call):
 
 @pytest.mark.parametrize("failure", LOST, ids=name)
 @pytest.mark.parametrize("call", ONCE)
-def test_what_adds_is_never_sent_again_when_it_failed(calm, failure, call):
+def test_a_failed_one_time_write_is_never_sent_again(calm, failure, call):
     before = len(calm.server.log)
     calm.server.fail("*", failure)
     with calm.connect() as github, pytest.raises(GitHubError):
@@ -556,7 +556,7 @@ def test_what_adds_is_never_sent_again_when_it_failed(calm, failure, call):
 
 @pytest.mark.parametrize("failure", LIMITS, ids=name)
 @pytest.mark.parametrize("call", ONCE)
-def test_what_adds_is_sent_again_when_it_was_refused_for_its_rate(calm, failure, call):
+def test_a_rate_limited_one_time_write_is_sent_again(calm, failure, call):
     before = len(calm.server.log)
     calm.server.fail("*", failure)
     with calm.connect() as github:
@@ -566,7 +566,7 @@ def test_what_adds_is_sent_again_when_it_was_refused_for_its_rate(calm, failure,
 
 @pytest.mark.parametrize("failure", UNREADABLE, ids=name)
 @pytest.mark.parametrize("call", READS | REPEATED_WRITES | ONCE)
-def test_an_answer_that_is_no_json_is_our_error(calm, failure, call):
+def test_an_answer_that_is_not_json_is_a_github_error(calm, failure, call):
     calm.server.fail("*", failure, times=2)
     with calm.connect() as github, pytest.raises(GitHubError) as caught:
         (READS | REPEATED_WRITES | ONCE)[call](github, calm)
@@ -574,7 +574,7 @@ def test_an_answer_that_is_no_json_is_our_error(calm, failure, call):
 
 
 @pytest.mark.parametrize("failure", [Failure(status=500), Failure(way=Way.RESET), Failure(way=Way.SECONDARY_LIMIT, retry_after=0)], ids=name)  # fmt: skip
-def test_what_fails_for_good_is_given_up_after_four_times(calm, failure):
+def test_a_call_that_keeps_failing_is_given_up_after_four_attempts(calm, failure):
     calm.server.fail("*", failure, times=100)
     before = len(calm.server.log)
     with calm.connect() as github, pytest.raises(GitHubError, match="GraphQL Pull 1"):
@@ -582,7 +582,7 @@ def test_what_fails_for_good_is_given_up_after_four_times(calm, failure):
     assert len(calm.server.log) == before + 4
 
 
-def test_an_address_of_storage_that_is_malformed_is_not_repeated(stage, github):
+def test_an_error_about_a_malformed_storage_address_does_not_show_it(stage, github):
     stage.world.settings["storage_url"] += "/a b?sig=secret123"
     with pytest.raises(GitHubError, match="its address or its answer is malformed") as caught:
         github.download_artifact(stage.run.artifacts[0].id, 1000)
@@ -590,13 +590,13 @@ def test_an_address_of_storage_that_is_malformed_is_not_repeated(stage, github):
 
 
 @pytest.mark.parametrize("call", sorted((READS | REPEATED_WRITES | ONCE).keys() - ANSWERED_BLINDLY))
-def test_an_answer_of_another_shape_is_our_error(calm, call):
+def test_an_answer_of_the_wrong_shape_is_a_github_error(calm, call):
     calm.server.fail("*", Failure(way=Way.NONSENSE), times=2)
     with calm.connect() as github, pytest.raises(GitHubError, match=r"cannot be read|sent no valid URL"):
         (READS | REPEATED_WRITES | ONCE)[call](github, calm)
 
 
-def test_silence_ends_after_the_time_limit(calm):
+def test_a_call_to_a_silent_server_times_out(calm):
     calm.server.fail("*", Failure(way=Way.SILENCE, seconds=2.5))
     with calm.connect(timeout_s=1) as github:
         began = time.monotonic()
@@ -607,7 +607,7 @@ def test_silence_ends_after_the_time_limit(calm):
         assert github.get_pull(1).number == 1
 
 
-def test_a_wait_that_github_asks_for_is_waited(calm):
+def test_the_client_waits_as_long_as_github_asks(calm):
     calm.server.fail("*", Failure(way=Way.SECONDARY_LIMIT, retry_after=1))
     with calm.connect(patience_s=2) as github:
         began = time.monotonic()
@@ -626,7 +626,7 @@ def test_a_wait_that_github_asks_for_is_waited(calm):
     ],
 )
 @pytest.mark.parametrize("call", [READS["get_pull"], ONCE["comment"]], ids=["read", "write"])
-def test_a_wait_that_is_too_long_is_an_error_at_once(calm, failure, call):
+def test_a_requested_wait_that_is_too_long_fails_at_once(calm, failure, call):
     calm.server.fail("*", failure)
     before, began = len(calm.server.log), time.monotonic()
     with calm.connect(patience_s=60) as github, pytest.raises(GitHubError) as caught:
@@ -636,13 +636,13 @@ def test_a_wait_that_is_too_long_is_an_error_at_once(calm, failure, call):
     assert failure.status == 503 or isinstance(caught.value, RateLimitError)
 
 
-def test_a_limit_that_begins_anew_soon_is_waited_for(calm):
+def test_the_client_waits_for_a_rate_limit_that_resets_soon(calm):
     calm.server.fail("*", Failure(way=Way.PRIMARY_LIMIT, seconds=0))
     with calm.connect(patience_s=3) as github:
         assert github.get_pull(1).number == 1
 
 
-def test_a_used_up_token_is_a_rate_limit(stage, monkeypatch):
+def test_a_used_up_token_raises_a_rate_limit_error(stage, monkeypatch):
     token = stage.world.workflow_token(EVERYTHING)
     monkeypatch.setattr(token.points, "limit", token.points.used + 2)
     with GitHub(stage.world.repository, token.value, stage.server.api_url) as github:
@@ -652,7 +652,7 @@ def test_a_used_up_token_is_a_rate_limit(stage, monkeypatch):
             github.get_pull(1)
 
 
-def test_nobody_at_home_is_an_error():
+def test_an_unreachable_server_is_an_error():
     with GitHub("acme/kernels", "t", "http://127.0.0.1:9", patience_s=0.1) as github, pytest.raises(GitHubError):
         github.get_pull(1)
 
@@ -666,26 +666,26 @@ def test_nobody_at_home_is_an_error():
         ({"contents": "read"}, ONCE["create_check"], "/check-runs"),
     ],
 )
-def test_a_token_without_the_permission_is_told_so(calm, scopes, call, message):
+def test_a_call_without_permission_fails_with_an_error_that_says_so(calm, scopes, call, message):
     with calm.connect(scopes) as github, pytest.raises(GitHubError, match=message) as caught:
         call(github, calm)
     assert caught.value.status == 403
 
 
-def test_a_merge_without_the_permission_says_so(calm):
+def test_a_merge_without_permission_is_forbidden_with_the_reason(calm):
     with calm.connect({"contents": "read"}) as github:
         merge = github.merge(1, calm.pull.head_sha, "t", "")
     assert merge.state is MergeState.FORBIDDEN and "Resource not accessible by integration" in merge.reason
 
 
-def test_a_wrong_token_is_named_but_never_shown(calm):
+def test_a_wrong_token_is_reported_but_never_shown(calm):
     github = GitHub("acme/kernels", "ghs_secret123", calm.server.api_url)
     with github, pytest.raises(GitHubError, match="the token is wrong or has expired") as caught:
         github.get_pull(1)
     assert "secret123" not in str(caught.value)
 
 
-def test_a_missing_pull_request_is_named(calm):
+def test_the_error_names_a_missing_pull_request(calm):
     with (
         calm.connect() as github,
         pytest.raises(GitHubError, match=r"Pull 999: .*404 Could not .* 999.; it does not exist"),
@@ -694,13 +694,13 @@ def test_a_missing_pull_request_is_named(calm):
 
 
 @pytest.mark.parametrize("repository", ["kernels", "acme/kernels/x", "acme/../x", "acme/ker nels", ""])
-def test_what_is_no_repository_is_refused(repository):
+def test_an_invalid_repository_name_is_refused(repository):
     with pytest.raises(AccessError, match="OWNER/NAME"):
         GitHub(repository, "token")
 
 
 @pytest.mark.parametrize("token", ["ghs_secret123\nx", "ghs_secret123\r", "ghs_secret 123", "ghs_secret123€", ""])
-def test_a_token_that_no_header_can_hold_is_refused_and_never_shown(token):
+def test_a_token_unfit_for_a_header_is_refused_and_never_shown(token):
     with pytest.raises(AccessError, match="the token has") as caught:
         GitHub("acme/kernels", token)
     assert "secret" not in str(caught.value)
@@ -726,7 +726,7 @@ class Echo(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_token_that_somebody_on_the_way_repeats_is_not_shown(number):
+def test_a_token_echoed_by_a_proxy_is_not_shown(number):
     with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
         Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         github = GitHub("acme/kernels", "ghs_secret123", f"http://127.0.0.1:{server.server_port}", patience_s=0.1)

@@ -104,7 +104,7 @@ def commit_by_hand(repository: Path, name: str, mode: str, content: bytes) -> No
 # One writer.
 
 
-def test_the_branch_begins_with_the_first_commit_and_shares_no_history(bare: Path) -> None:
+def test_the_first_commit_creates_a_branch_without_shared_history(bare: Path) -> None:
     with LedgerBranch(url(bare)) as branch:
         assert not branch.ledger.requests().facts
         assert branch.commit("Begin") == ()
@@ -119,13 +119,13 @@ def test_the_branch_begins_with_the_first_commit_and_shares_no_history(bare: Pat
     assert subprocess.run(["git", "-C", bare, "merge-base", "main", "ledger"], check=False).returncode == 1
 
 
-def test_what_was_pushed_is_read_by_the_next(bare: Path) -> None:
+def test_the_next_clone_reads_the_pushed_requests(bare: Path) -> None:
     add(bare, asked(1), asked(2))
     with LedgerBranch(url(bare)) as branch:
         assert [status.request for status in branch.ledger.requests()] == [asked(1), asked(2)]
 
 
-def test_nothing_new_makes_no_commit(bare: Path) -> None:
+def test_the_ledger_makes_no_commit_without_new_facts(bare: Path) -> None:
     add(bare, asked(1))
     tip = git(bare, "rev-parse", "ledger")
     assert add(bare) == ()
@@ -133,7 +133,7 @@ def test_nothing_new_makes_no_commit(bare: Path) -> None:
     assert git(bare, "rev-parse", "ledger") == tip
 
 
-def test_only_facts_are_committed_and_what_stands_is_never_changed(bare: Path) -> None:
+def test_a_commit_only_adds_facts_and_never_changes_existing_ones(bare: Path) -> None:
     add(bare, asked(1))
     with LedgerBranch(url(bare)) as branch:
         folder = branch.ledger.path
@@ -148,7 +148,7 @@ def test_only_facts_are_committed_and_what_stands_is_never_changed(bare: Path) -
     assert git(bare, "show", f"ledger:{asked(1).place}") == asked(1).to_json()
 
 
-def test_a_message_is_text_and_no_option(bare: Path) -> None:
+def test_a_commit_message_is_never_read_as_an_option(bare: Path) -> None:
     with LedgerBranch(url(bare)) as branch:
         branch.commit("--amend `id` $(id)\n\n-m 🚀")
     assert git(bare, "log", "-1", "--format=%B", "ledger").strip() == "--amend `id` $(id)\n\n-m 🚀"
@@ -157,7 +157,7 @@ def test_a_message_is_text_and_no_option(bare: Path) -> None:
 # Many writers.
 
 
-def test_who_loses_a_race_tries_again_and_loses_nothing(bare: Path) -> None:
+def test_the_loser_of_a_push_race_retries_and_loses_nothing(bare: Path) -> None:
     add(bare)
     with LedgerBranch(url(bare)) as first, LedgerBranch(url(bare)) as second:
         first.ledger.append_request(asked(1))
@@ -168,7 +168,7 @@ def test_who_loses_a_race_tries_again_and_loses_nothing(bare: Path) -> None:
     assert files(bare) == {str(asked(1).place), str(asked(2).place)}
 
 
-def test_two_who_begin_the_branch_at_once_share_it(bare: Path) -> None:
+def test_two_writers_that_start_the_branch_at_once_share_it(bare: Path) -> None:
     with LedgerBranch(url(bare)) as first, LedgerBranch(url(bare)) as second:
         first.ledger.append_request(asked(1))
         second.ledger.append_request(asked(2))
@@ -178,7 +178,7 @@ def test_two_who_begin_the_branch_at_once_share_it(bare: Path) -> None:
     assert git(bare, "rev-list", "--max-parents=0", "--count", "ledger").strip() == "1"
 
 
-def test_of_two_who_say_the_same_the_first_is_right_and_the_other_is_told(bare: Path) -> None:
+def test_the_first_of_two_conflicting_endings_wins_for_both_writers(bare: Path) -> None:
     add(bare, asked(1))
     endings = [
         Ending(request=asked(1).id, state=state, at=START) for state in (EndState.CANCELLED, EndState.SUPERSEDED)
@@ -194,7 +194,7 @@ def test_of_two_who_say_the_same_the_first_is_right_and_the_other_is_told(bare: 
         assert [status.ending for status in third.ledger.requests()] == [endings[0], None]
 
 
-def test_the_same_fact_from_two_is_the_first_ones(bare: Path) -> None:
+def test_only_the_first_of_two_writers_commits_the_same_fact(bare: Path) -> None:
     """An event that came twice, to two who work at once: only one of them may start a judging."""
     add(bare)
     with LedgerBranch(url(bare)) as first, LedgerBranch(url(bare)) as second:
@@ -206,7 +206,7 @@ def test_the_same_fact_from_two_is_the_first_ones(bare: Path) -> None:
     assert git(bare, "rev-list", "--count", "ledger").strip() == "2"
 
 
-def test_who_decides_by_what_was_read_decides_once_more_after_a_lost_race(bare: Path) -> None:
+def test_a_writer_decides_again_if_a_lost_race_changed_its_facts(bare: Path) -> None:
     add(bare)
     found: list[int] = []
     with LedgerBranch(url(bare), wanted=requests_of(asked(1).user_id)) as branch:
@@ -224,7 +224,7 @@ def test_who_decides_by_what_was_read_decides_once_more_after_a_lost_race(bare: 
     assert files(bare) == {str(asked(1).place)}
 
 
-def test_who_loses_a_race_to_what_was_not_read_decides_no_second_time(bare: Path) -> None:
+def test_a_writer_does_not_decide_again_for_facts_it_did_not_read(bare: Path) -> None:
     add(bare)
     with LedgerBranch(url(bare), wanted=under("moderation")) as branch:
         branch.ledger.append_request(asked(2))
@@ -233,7 +233,7 @@ def test_who_loses_a_race_to_what_was_not_read_decides_no_second_time(bare: Path
     assert files(bare) == {str(asked(1).place), str(asked(2).place)}
 
 
-def test_twenty_at_once_lose_nothing_and_rewrite_nothing(bare: Path) -> None:
+def test_twenty_concurrent_writers_lose_nothing_and_rewrite_nothing(bare: Path) -> None:
     add(bare, asked(1000))
     tips = [git(bare, "rev-parse", "ledger").strip()]
     start = threading.Barrier(20)
@@ -285,7 +285,7 @@ def test_processes_that_write_at_once_lose_nothing(bare: Path, tmp_path: Path) -
 # What is read.
 
 
-def test_a_clone_is_shallow_and_holds_only_the_contents_that_are_asked_for(bare: Path) -> None:
+def test_a_clone_is_shallow_and_holds_only_the_requested_contents(bare: Path) -> None:
     add(bare, asked(1))
     add(bare, asked(2, minute=24 * 60))
     with LedgerBranch(url(bare), wanted=under("requests/2026-11-03", "accounts")) as branch:
@@ -313,7 +313,7 @@ def test_a_folder_that_was_left_out_can_be_read_later(bare: Path) -> None:
         assert not branch.commit("Nothing new")
 
 
-def test_a_server_that_leaves_nothing_out_is_read_all_the_same(bare: Path) -> None:
+def test_the_ledger_works_on_a_server_without_partial_clones(bare: Path) -> None:
     git(bare, "config", "uploadpack.allowFilter", "false")
     add(bare, asked(1))
     assert add(bare, asked(2)) == (asked(2).place,)
@@ -329,7 +329,7 @@ HOSTILE: dict[str, tuple[str, str, bytes]] = {
 
 
 @pytest.mark.parametrize(("name", "mode", "content"), HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_file_on_the_branch_is_a_named_fault_and_no_more(
+def test_a_hostile_file_on_the_branch_is_only_reported_as_a_fault(
     bare: Path, name: str, mode: str, content: bytes
 ) -> None:
     add(bare, asked(1))
@@ -343,7 +343,7 @@ def test_a_hostile_file_on_the_branch_is_a_named_fault_and_no_more(
         assert branch.commit("Add") == (asked(2).place,)
 
 
-def test_attributes_and_modules_of_the_branch_have_no_say(bare: Path) -> None:
+def test_git_attributes_and_submodules_of_the_branch_have_no_effect(bare: Path) -> None:
     add(bare, asked(1))
     commit_by_hand(bare, ".gitattributes", "100644", b"* text eol=crlf ident working-tree-encoding=UTF-16 filter=x\n")
     commit_by_hand(bare, ".gitmodules", "100644", b'[submodule "x"]\n\tpath = x\n\turl = ext::touch /tmp/hurt\n')
@@ -354,7 +354,7 @@ def test_attributes_and_modules_of_the_branch_have_no_say(bare: Path) -> None:
     assert git(bare, "show", f"ledger:{asked(2).place}") == asked(2).to_json()
 
 
-def test_what_a_person_configured_has_no_say(bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_git_configuration_has_no_effect(bare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home"
     (home / "hooks").mkdir(parents=True)
     hook = home / "hooks/pre-push"
@@ -387,7 +387,7 @@ def hook(bare: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_refused_push_is_said_at_once_and_nothing_is_lost(bare: Path) -> None:
+def test_a_refused_push_is_reported_without_retry_and_loses_nothing(bare: Path) -> None:
     add(bare)
     hook(bare, "pre-receive", "echo 'the branch is protected \033[31m@everyone' >&2; echo x >> tries; exit 1")
     with LedgerBranch(url(bare)) as branch:
@@ -400,7 +400,7 @@ def test_a_refused_push_is_said_at_once_and_nothing_is_lost(bare: Path) -> None:
         assert branch.commit("Add") == (asked(1).place,)
 
 
-def test_a_server_that_locks_the_branch_for_a_moment_is_tried_again(bare: Path) -> None:
+def test_a_push_is_retried_while_the_branch_is_locked(bare: Path) -> None:
     add(bare)
     (bare / "refs/heads/ledger.lock").touch()
     hook(bare, "post-update", "true")
@@ -408,7 +408,7 @@ def test_a_server_that_locks_the_branch_for_a_moment_is_tried_again(bare: Path) 
     assert add(bare, asked(1)) == (asked(1).place,)
 
 
-def test_a_race_that_is_always_lost_ends(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_gives_up_after_losing_every_push_race(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(bare)
     monkeypatch.setattr(ledger_branch, "MAX_ATTEMPTS", 3)
     # Whenever somebody pushes, somebody else was there just before.
@@ -421,12 +421,12 @@ def test_a_race_that_is_always_lost_ends(bare: Path, monkeypatch: pytest.MonkeyP
     assert files(bare) == set()
 
 
-def test_a_repository_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_repository_is_reported(tmp_path: Path) -> None:
     with pytest.raises(GitError, match=r"git fetch failed: .*does not appear to be a git repository"):
         add(tmp_path / "none.git")
 
 
-def test_a_working_copy_that_is_torn_while_it_is_used_is_an_error_of_ours(bare: Path) -> None:
+def test_a_corrupted_working_copy_is_an_error_and_leaves_the_branch_intact(bare: Path) -> None:
     add(bare, asked(1))
     with LedgerBranch(url(bare)) as branch:
         branch.ledger.append_request(asked(2))
@@ -527,7 +527,7 @@ def over_http(bare: Path) -> Iterator[tuple[str, list[str]]]:
     yield from ((address, headers) for address in serve(bare, headers))
 
 
-def test_the_token_opens_the_door_and_stands_in_no_argument_and_no_file(
+def test_the_token_authenticates_but_appears_in_no_argument_or_file(
     over_http: tuple[str, list[str]], spy: Path
 ) -> None:
     address, headers = over_http
@@ -544,7 +544,7 @@ def test_the_token_opens_the_door_and_stands_in_no_argument_and_no_file(
 
 
 @pytest.mark.parametrize("service", ["git-receive-pack", "git-upload-pack"])
-def test_an_answer_that_is_lost_on_the_way_loses_nothing_and_doubles_nothing(bare: Path, service: str) -> None:
+def test_a_lost_answer_neither_loses_nor_doubles_a_commit(bare: Path, service: str) -> None:
     add(bare)
     git(bare, "config", "http.receivepack", "true")
     lost = [service]
@@ -557,7 +557,7 @@ def test_an_answer_that_is_lost_on_the_way_loses_nothing_and_doubles_nothing(bar
 
 
 @pytest.mark.parametrize("token", [None, "ghs_expired"])
-def test_a_token_that_does_not_open_the_door_is_said_and_not_shown(
+def test_a_failed_authentication_is_reported_without_the_token(
     over_http: tuple[str, list[str]], token: str | None
 ) -> None:
     address, headers = over_http
@@ -566,7 +566,7 @@ def test_a_token_that_does_not_open_the_door_is_said_and_not_shown(
     assert "ghs_" not in str(error.value) and len(headers) <= 2
 
 
-def test_a_message_of_the_server_that_repeats_the_token_is_cleaned(bare: Path) -> None:
+def test_a_token_echoed_by_the_server_is_masked(bare: Path) -> None:
     add(bare)
     hook(bare, "pre-receive", f"echo 'you said {TOKEN} and {BASIC}' >&2; exit 1")
     for address in serve(bare, []):

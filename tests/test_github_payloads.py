@@ -38,13 +38,13 @@ def onto_default(payload: Json) -> Json:
     return payload | {"pull_request": pull | {"base": base, "user": author}}
 
 
-def test_there_are_samples_of_all_that_is_waited_for() -> None:
+def test_the_samples_cover_every_expected_event() -> None:
     assert {one["action"] for one in PULLS} >= ACTIONS
     assert any(one["action"] == "created" for one in COMMENTS) and PULLS_AS_ISSUES
 
 
 @pytest.mark.parametrize("payload", PULLS, ids=lambda one: one["action"])
-def test_what_happened_to_a_pull_request_is_read(payload: Json) -> None:
+def test_a_pull_request_event_is_read(payload: Json) -> None:
     event = read_event("pull_request_target", onto_default(payload))
     if payload["action"] not in ACTIONS:
         assert isinstance(event, Nothing)
@@ -59,19 +59,19 @@ def test_what_happened_to_a_pull_request_is_read(payload: Json) -> None:
 
 
 @pytest.mark.parametrize("payload", [one for one in PULLS if one["action"] in ACTIONS], ids=lambda one: one["action"])
-def test_a_pull_request_for_another_branch_is_nothing(payload: Json) -> None:
+def test_a_pull_request_for_another_branch_is_ignored(payload: Json) -> None:
     elsewhere = payload["repository"] | {"default_branch": "another"}
     assert isinstance(read_event("pull_request_target", payload | {"repository": elsewhere}), Nothing)
 
 
 @pytest.mark.parametrize("payload", COMMENTS, ids=lambda one: one["action"])
-def test_a_comment_on_an_issue_is_nothing_whatever_it_says(payload: Json) -> None:
+def test_a_comment_on_an_issue_is_ignored(payload: Json) -> None:
     said = payload["comment"] | {"body": "Please!\r\n/rank"}
     assert isinstance(read_event("issue_comment", payload | {"comment": said}), Nothing)
 
 
 @pytest.mark.parametrize("payload", COMMENTS, ids=lambda one: one["action"])
-def test_a_comment_on_a_pull_request_is_a_command_if_it_is_new(payload: Json) -> None:
+def test_only_a_new_comment_on_a_pull_request_is_a_command(payload: Json) -> None:
     """GitHub's samples are of issues; a pull request is one, as those of `issues` show."""
     below = payload | {"issue": PULLS_AS_ISSUES[0]}
     assert isinstance(read_event("issue_comment", below), Nothing)
@@ -87,7 +87,7 @@ def test_a_comment_on_a_pull_request_is_a_command_if_it_is_new(payload: Json) ->
 
 
 @pytest.mark.parametrize("name", ["push", "workflow_run", "workflow_dispatch", "check_run", "release", "fork", "star"])
-def test_other_events_are_nothing(name: str) -> None:
+def test_other_events_are_ignored(name: str) -> None:
     assert samples(name)
     assert {type(read_event(name, payload)) for payload in samples(name)} == {Nothing}
 
@@ -123,7 +123,7 @@ def without_repositories(run: Json) -> Json:
     return {key: value for key, value in run.items() if "repository" not in key}
 
 
-def test_our_own_payloads_are_made_of_github_s_fields(tmp_path: Path) -> None:
+def test_our_own_payloads_have_only_githubs_fields(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.commit({"README.md": "A competition."})
     alice = world.add_user("alice")
@@ -145,7 +145,7 @@ def test_our_own_payloads_are_made_of_github_s_fields(tmp_path: Path) -> None:
     assert [stray for name, (ours, theirs) in made.items() for stray in strays(ours, theirs, name)] == []
 
 
-def test_a_field_that_github_never_sends_would_be_found() -> None:
+def test_the_comparison_finds_a_field_that_github_never_sends() -> None:
     sample = PULLS[0]["pull_request"]
     assert strays({"number": "12", "heads": {}}, [sample], "pull") == ["pull.number: str, not ['int']"]
     assert strays({"heads": 1}, [sample], "pull") == ["pull.heads: int, not []"]

@@ -103,7 +103,7 @@ COMMENT = {
 
 
 @pytest.mark.parametrize("field", ["id", "created_at", "issue_url"])
-def test_what_our_code_reads_is_never_filled_in(field):
+def test_a_field_that_our_code_reads_is_never_filled_in(field):
     name = "GET /repos/{owner}/{repo}/issues/comments/{comment_id}"
     assert "reactions" not in fields_that_are_read() and field in fields_that_are_read()
     with pytest.raises(Unsaid, match=field):
@@ -133,7 +133,7 @@ def test_a_fault_ends_the_server_with_an_error(world):
         ask(server, token, "GET", "/labels?since=2026")
 
 
-def test_a_path_that_nothing_serves_is_a_fault(world, server):
+def test_a_request_to_an_unknown_path_is_a_fault(world, server):
     with pytest.raises(GitHubError, match="404"):
         ask(server, world.workflow_token({}), "GET", "/milestones")
     assert server.faults == ["GET /repos/acme/kernels/milestones: nothing serves this"]
@@ -143,7 +143,7 @@ def test_a_path_that_nothing_serves_is_a_fault(world, server):
 # Events
 
 
-def test_what_people_do_is_told_as_github_tells_it(world):
+def test_the_server_sends_the_same_events_as_github(world):
     alice = world.add_user("alice")
     pull = world.open_pull(alice, {PATH: "x = 1\n"}, draft=True)
     world.mark_ready(pull)
@@ -173,7 +173,7 @@ def test_what_people_do_is_told_as_github_tells_it(world):
     assert commented["issue"]["pull_request"]["url"].endswith("/pulls/1")
 
 
-def test_what_a_workflows_token_does_starts_nothing_but_what_it_dispatches(world, server):
+def test_a_workflows_token_triggers_only_the_runs_that_it_dispatches(world, server):
     world.commit({".github/workflows/publish.yml": "name: publish\non: workflow_dispatch\njobs: {}\n"})
     pull = world.open_pull(world.add_user("alice"), {PATH: "x = 1\n"})
     heard: list[Event] = []
@@ -190,7 +190,7 @@ def test_what_a_workflows_token_does_starts_nothing_but_what_it_dispatches(world
 # Rules
 
 
-def test_answers_tell_how_much_of_the_limit_is_left(world, server):
+def test_answers_state_the_remaining_rate_limit(world, server):
     token = world.workflow_token({})
     with GitHub(world.repository, token.value, server.api_url) as github:
         github.ask("GET", "")
@@ -208,7 +208,7 @@ def test_a_renamed_account_keeps_its_id(world, server):
 @pytest.mark.parametrize(
     ("scopes", "is_welcome"), [({"contents": "write"}, True), ({"contents": "read"}, False), (None, False)]
 )
-def test_a_push_needs_a_token_that_may_write(world, server, tmp_path, scopes, is_welcome):
+def test_a_push_needs_a_token_with_write_access(world, server, tmp_path, scopes, is_welcome):
     token = None if scopes is None else world.workflow_token(scopes)
     assert git(tmp_path, "clone", "--quiet", server.git_url, "clone").returncode == 0
     clone = tmp_path / "clone"
@@ -221,7 +221,7 @@ def test_a_push_needs_a_token_that_may_write(world, server, tmp_path, scopes, is
     assert (world.git.find_commit("ledger") is not None) == is_welcome
 
 
-def test_a_push_that_is_no_fast_forward_is_refused(world, server, tmp_path):
+def test_a_push_that_is_not_a_fast_forward_is_refused(world, server, tmp_path):
     token = world.workflow_token({"contents": "write"})
     git(tmp_path, "clone", "--quiet", server.git_url, "clone")
     world.commit({"README.md": "Meanwhile\n"})
@@ -238,7 +238,7 @@ def test_a_blobless_shallow_clone_is_served(world, server, tmp_path):
     assert git(tmp_path / "c", "show", "HEAD:README.md").stdout == "Hello\n"
 
 
-def test_what_setup_writes_is_read_back(world, server):
+def test_the_settings_that_setup_writes_can_be_read_back(world, server):
     token = world.personal_token()
     approval = "/actions/permissions/fork-pr-contributor-approval"
     ask(server, token, "PUT", approval, {"approval_policy": "all_external_contributors"})
@@ -273,7 +273,7 @@ def test_what_setup_writes_is_read_back(world, server):
 
 
 @pytest.mark.parametrize("scopes", [{"contents": "write", "actions": "write"}, {}])
-def test_settings_are_closed_to_a_workflows_token(world, server, scopes):
+def test_a_workflows_token_cannot_change_settings(world, server, scopes):
     with pytest.raises(GitHubError, match="not accessible"):
         ask(server, world.workflow_token(scopes), "PUT", "/actions/permissions/workflow", {})
 
@@ -296,7 +296,7 @@ def a_commit(repository: GitRepository, dice: random.Random, parents: list[str])
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_read_and_written_without_git_is_what_git_reads_and_writes(tmp_path, seed):
+def test_our_own_git_reader_and_writer_agree_with_git(tmp_path, seed):
     repository, dice = GitRepository(tmp_path / "r.git"), random.Random(seed)
     commits = [a_commit(repository, dice, [])]
     for number in range(12):
@@ -331,7 +331,7 @@ def same_as_git(repository: GitRepository, one: str, other: str) -> None:
     assert found == [(words[0][0], words[1], words[-1]) for words in (line.split("\t") for line in told)]
 
 
-def test_what_lies_in_a_pack_is_read_too(tmp_path):
+def test_packed_objects_and_refs_are_read_too(tmp_path):
     repository = GitRepository(tmp_path / "r.git")
     commit = repository.commit({"a/b.py": b"1\n"}, parent=None)
     repository.set_ref("refs/heads/one", commit)
@@ -348,12 +348,12 @@ def test_what_lies_in_a_pack_is_read_too(tmp_path):
 @pytest.mark.parametrize(
     "ref", ["refs/heads/a..b", "refs/heads/.a", "refs/heads/a.lock", "refs/heads/a b", "refs/heads/"]
 )
-def test_a_name_that_git_refuses_is_refused(world, ref):
+def test_a_ref_name_that_git_refuses_is_refused(world, ref):
     with pytest.raises(GitError):
         world.git.set_ref(ref, world.git.find_commit("main"))
 
 
-def test_a_ref_of_nothing_or_in_the_way_of_another_is_refused(world):
+def test_a_ref_to_a_missing_commit_or_below_another_ref_is_refused(world):
     for ref, sha in [("refs/heads/new", "a" * 40), ("refs/heads/main/more", world.git.find_commit("main"))]:
         with pytest.raises(GitError):
             world.git.set_ref(ref, sha)

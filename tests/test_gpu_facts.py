@@ -67,7 +67,7 @@ def test_a_quiet_gpu_is_read_from_nvidia_smis_csv() -> None:
     assert (facts.trouble, facts.state) == ("", "1980 of 1980 MHz, memory 2619 MHz, 72 W")
 
 
-def test_a_gpu_that_is_held_back_and_shared_says_why() -> None:
+def test_a_throttled_and_shared_gpu_reports_both_reasons() -> None:
     facts = read_smi(H100 + HOT, "4711\n4712\n", nvidia(TWO))
     assert facts and facts.held_back == ("power cap", "software thermal slowdown", "hardware thermal slowdown")
     assert "power cap" in facts.trouble and "2 other processes use the GPU." in facts.trouble
@@ -81,7 +81,7 @@ def test_a_gpu_that_is_held_back_and_shared_says_why() -> None:
     assert "The GPU is throttled" in machine.note and "698 W" in machine.note
 
 
-def test_what_is_held_back_or_shared_ranks_nobody() -> None:
+def test_a_throttled_or_shared_gpu_is_not_used_for_ranking() -> None:
     quiet = GpuFacts(name="H100", held_back=("power cap",), others=0, throttled_ms=12.0)
     assert quiet.hindrance == ""
     assert replace(quiet, held_back=("power cap", "hardware thermal slowdown")).hindrance == (
@@ -104,7 +104,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_nvidias_library_is_asked_again_and_again_without_any_package(driver: Path) -> None:
+def test_the_meter_reads_nvidias_library_repeatedly_without_any_package(driver: Path) -> None:
     meter = find_meter(nvidia(UUID), driver)
     assert meter
     nvidia_driver.tell(driver, clock=345, temperature=31, power=71_000, reasons=1, heat_ns=40_000_000, others=0)
@@ -120,25 +120,25 @@ def test_nvidias_library_is_asked_again_and_again_without_any_package(driver: Pa
     assert find_meter(nvidia(ONE.replace("0a", "ff")), driver) is None
 
 
-def test_what_may_be_reported_at_any_change_of_clocks_voids_no_judging() -> None:
+def test_a_hardware_slowdown_report_alone_does_not_void_a_judging() -> None:
     falling = GpuFacts(name="H100", held_back=("hardware slowdown",))
     assert falling.hindrance == falling.hindrance_since(GpuFacts(name="H100")) == ""
     assert "hardware slowdown" in falling.trouble
 
 
-def test_what_a_gpu_does_not_tell_is_absent() -> None:
+def test_a_fact_that_the_gpu_does_not_report_is_absent() -> None:
     facts = read_smi(SILENT, None, nvidia())
     assert facts == GpuFacts(name="Tesla T4", driver="535.54", memory_mhz=405, temperature_c=41)
     assert facts.trouble == ""
 
 
-def test_a_gpu_that_is_busy_though_nobody_is_listed_is_not_quiet() -> None:
+def test_a_busy_gpu_without_listed_processes_is_not_quiet() -> None:
     facts = read_smi(HOT.replace("0x0000000000000064", "0x0000000000000002"), "", nvidia())
     assert facts and facts.trouble == "The GPU was 97 % busy."
 
 
 @pytest.mark.parametrize("text", ["", "No devices were found\n", H100[:60], HOT])
-def test_what_is_no_answer_for_this_gpu_is_none(text: str) -> None:
+def test_read_smi_returns_none_without_an_answer_for_this_gpu(text: str) -> None:
     assert read_smi(text, "", nvidia(ONE)) is None
 
 
@@ -199,14 +199,14 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("smi")
-def test_nvidia_smi_is_asked_where_the_library_is_not_installed() -> None:
+def test_nvidia_smi_is_used_if_the_library_is_not_installed() -> None:
     facts = read_gpu(nvidia(ONE))
     assert facts and (facts.name, facts.others) == ("NVIDIA H100 80GB HBM3", 0)
     assert read_gpu(nvidia(TWO)) is None
 
 
 @pytest.mark.usefixtures("smi")
-def test_another_gpu_than_the_board_expects_is_refused_in_words_for_the_runners_host() -> None:
+def test_a_gpu_that_the_board_does_not_expect_is_refused() -> None:
     board = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 
     def on(name: str, *device: str) -> GpuFacts:
@@ -225,7 +225,7 @@ def test_another_gpu_than_the_board_expects_is_refused_in_words_for_the_runners_
     assert on("H100", "H100 80GB HBM3").name == on("any").name == "NVIDIA H100 80GB HBM3"
 
 
-def test_a_hot_gpu_ranks_nobody_and_still_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hot_gpu_is_refused_for_ranking_but_can_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hot = H100.replace("0x0000000000000001", "0x0000000000000040")
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\ncase \"$1\" in --query-gpu={','.join(QUERY)}) printf '{hot}';; esac\n")
@@ -243,7 +243,7 @@ def test_a_hot_gpu_ranks_nobody_and_still_tests(tmp_path: Path, monkeypatch: pyt
     assert tested.verdict is Verdict.COMPILE_ERROR and not tested.machine.quiet
 
 
-def test_a_gpu_that_grew_hot_while_it_was_ranked_ranks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_overheats_while_ranking_voids_the_judging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hot = H100.replace("0x0000000000000001", "0x0000000000000040")
     program = tmp_path / "nvidia-smi"
     program.write_text(

@@ -46,14 +46,14 @@ def ledger(root):
 GPU = GpuNode(vendor="nvidia", node="/dev/nvidia0", id=UUID)
 
 
-def test_nvidias_library_is_asked_for_the_gpu_of_this_id_or_node(root, ledger):
+def test_nvidias_library_reports_a_gpus_memory_by_id_or_node(root, ledger):
     (ledger / str(os.getpid())).write_text(str(2 * GIB))
     assert find_card(GPU, root)() == CardMemory(total=8 * GIB, used=3 * GIB)
     assert find_card(GpuNode(vendor="nvidia", node="/dev/nvidia0"), root)().used == 3 * GIB
     assert find_card(GpuNode(vendor="nvidia", node="/dev/nvidia3"), root)().free == 7 * GIB
 
 
-def test_where_nobody_answers_for_a_gpu_there_is_no_card(root, tmp_path):
+def test_find_card_returns_none_for_an_unknown_gpu(root, tmp_path):
     assert find_card(GpuNode(vendor="nvidia", node="/dev/nvidia0", id=UUID.replace("0a", "ff")), root) is None
     assert find_card(GpuNode(vendor="nvidia", node="/dev/nvidia7"), root) is None
     assert find_card(GpuNode(vendor="amd", node="/dev/dri/renderD128"), tmp_path) is None
@@ -98,14 +98,14 @@ def end_of(sandbox, entry):
     return caught.value.verdict, caught.value.message
 
 
-def test_a_player_that_takes_more_than_the_boards_limit_is_ended(sandbox, ledger):
+def test_a_player_that_exceeds_the_boards_gpu_memory_limit_is_ended(sandbox, ledger):
     assert end_of(sandbox, holding(ledger, 2.5)) == (
         Verdict.MEMORY_LIMIT_EXCEEDED,
         "Used 2.5 GiB of the GPU's memory; the limit is 1 GiB.",
     )
 
 
-def test_within_the_limit_it_is_let_be_and_the_next_one_begins_from_nothing(sandbox, ledger):
+def test_a_player_within_the_limit_runs_and_the_next_starts_from_zero(sandbox, ledger):
     for _ in range(3):
         with sandbox.seat(holding(ledger, 0.8, "pass")) as player:
             assert isinstance(load(player), Loaded)
@@ -113,7 +113,7 @@ def test_within_the_limit_it_is_let_be_and_the_next_one_begins_from_nothing(sand
                 source._look()
 
 
-def test_without_a_limit_a_sixteenth_of_the_card_is_left_to_the_referee(sandbox, ledger, monkeypatch):
+def test_the_referee_keeps_a_sixteenth_of_the_card_without_a_limit(sandbox, ledger, monkeypatch):
     monkeypatch.setattr(sandbox, "gpu_memory_bytes", None)
     with sandbox.seat(holding(ledger, 6.4, "pass")) as player:
         assert isinstance(load(player), Loaded)
@@ -122,7 +122,7 @@ def test_without_a_limit_a_sixteenth_of_the_card_is_left_to_the_referee(sandbox,
     assert end_of(sandbox, holding(ledger, 6.6))[0] is Verdict.MEMORY_LIMIT_EXCEEDED
 
 
-def test_a_player_that_was_ended_for_what_others_hold_makes_the_judging_void(sandbox, ledger, monkeypatch):
+def test_gpu_memory_held_by_another_process_voids_the_judging(sandbox, ledger, monkeypatch):
     monkeypatch.setattr(memory, "_RETURN_S", 0.2)
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(sandbox.seat(holding(ledger, 0.5, "pass")))
@@ -135,7 +135,7 @@ def test_a_player_that_was_ended_for_what_others_hold_makes_the_judging_void(san
         seat.close()
 
 
-def test_a_gpu_that_falls_off_the_bus_is_our_fault(sandbox, ledger):
+def test_a_gpu_that_falls_off_the_bus_is_not_the_players_fault(sandbox, ledger):
     with sandbox.seat(holding(ledger, 0.5, "pass")) as player:
         assert isinstance(load(player), Loaded)
         away = ledger.rename(ledger.with_name("away"))
@@ -146,7 +146,7 @@ def test_a_gpu_that_falls_off_the_bus_is_our_fault(sandbox, ledger):
             away.rename(ledger)
 
 
-def test_a_gpu_that_falls_off_the_bus_before_a_players_end_lets_nobody_live(sandbox, ledger):
+def test_a_player_is_killed_even_if_the_gpu_falls_off_the_bus(sandbox, ledger):
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(sandbox.seat(holding(ledger, 2.5)))
         with pytest.raises(Foul, match=r"Used 2\.5 GiB"):
@@ -161,7 +161,7 @@ def test_a_gpu_that_falls_off_the_bus_before_a_players_end_lets_nobody_live(sand
     assert not os.path.exists(f"/proc/{pid}")
 
 
-def test_a_task_may_set_the_limit_and_without_one_its_edition_is_what_it_was(tmp_path):
+def test_a_gpu_memory_limit_changes_the_edition_and_its_absence_does_not(tmp_path):
     folder = Path(__file__).parent / "tasks" / "tiny"
     board = load_task(folder).board("CPU")
     assert board.limits.gpu_memory_gib is None and "gpu_memory_gib" not in board.edition_facts["limits"]

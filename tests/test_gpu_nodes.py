@@ -58,27 +58,27 @@ def amd(root: Path) -> Path:
     return tree(root, "dev/kfd", "dev/dri/renderD128", "dev/dri/renderD129", "dev/dri/card0", texts=texts)
 
 
-def test_nvidias_gpus_come_in_the_order_of_their_bus_with_their_own_nodes(tmp_path: Path) -> None:
+def test_nvidia_gpus_are_listed_in_bus_order_with_their_own_nodes(tmp_path: Path) -> None:
     gpus = find_gpus(nvidia(tmp_path))
     assert [(gpu.node, gpu.id) for gpu in gpus] == [
         ("/dev/nvidia1", UUIDS[0]), ("/dev/nvidia0", UUIDS[1]), ("/dev/nvidia10", UUIDS[2]),
     ]  # fmt: skip
 
 
-def test_where_the_driver_lists_nothing_the_nodes_tell(tmp_path: Path) -> None:
+def test_gpus_are_found_by_their_nodes_if_the_driver_lists_none(tmp_path: Path) -> None:
     gpus = find_gpus(nvidia(tmp_path, listed=False))
     assert [gpu.node for gpu in gpus] == ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia10"]
     assert not any(gpu.id for gpu in gpus)
 
 
-def test_a_gpu_whose_node_is_not_here_is_somebody_elses(tmp_path: Path) -> None:
+def test_a_gpu_without_a_node_here_is_not_listed(tmp_path: Path) -> None:
     root = nvidia(tmp_path)
     (root / "dev/nvidia1").unlink()
     assert [gpu.id for gpu in find_gpus(root)] == UUIDS[1:]
     assert [gpu.node for gpu in find_gpus(amd(tmp_path / "amd"))] == ["/dev/dri/renderD129", "/dev/dri/renderD128"]
 
 
-def test_a_uuid_that_the_driver_does_not_know_yet_is_none(tmp_path: Path) -> None:
+def test_a_uuid_unknown_to_the_driver_is_left_out(tmp_path: Path) -> None:
     text = INFORMATION.format(uuid="GPU-????????-????-????-????-????????????", bus="0000:01:00.0", minor=0)
     root = tree(tmp_path, "dev/nvidia0", texts={"proc/driver/nvidia/gpus/0000:01:00.0/information": text})
     assert find_gpus(root) == [GpuNode(vendor="nvidia", node="/dev/nvidia0")]
@@ -114,7 +114,7 @@ def test_the_assigned_gpu_is_the_first_that_the_variable_names(
         ({"CUDA_VISIBLE_DEVICES": "0,7,1"}, ["nvidia1"]),
     ],
 )
-def test_a_task_for_several_gets_all_that_the_variable_names(
+def test_a_task_for_several_gpus_gets_all_that_the_variable_names(
     tmp_path: Path, environment: dict[str, str], nodes: list[str]
 ) -> None:
     found = assigned(find_gpus(nvidia(tmp_path)), environment)
@@ -138,7 +138,7 @@ def test_only_the_assigned_gpus_nodes_reach_the_player(tmp_path: Path) -> None:
     assert "TRITON_INTERPRET" not in words and "LD_LIBRARY_PATH" not in words
 
 
-def test_a_library_on_a_gpu_takes_the_memory_it_needs_and_keeps_what_it_compiles(tmp_path: Path) -> None:
+def test_gpu_libraries_preallocate_no_memory_and_cache_their_compilations(tmp_path: Path) -> None:
     root = nvidia(tmp_path)
     environment = bubblewrap.environment_of(shown_of(find_gpus(root), root))
     assert environment["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
@@ -147,7 +147,7 @@ def test_a_library_on_a_gpu_takes_the_memory_it_needs_and_keeps_what_it_compiles
     assert all(Path(place).is_relative_to("/cache") for place in caches.values())
 
 
-def test_on_a_cpu_board_triton_is_interpreted_and_no_gpu_is_to_be_seen(tmp_path: Path) -> None:
+def test_a_cpu_board_interprets_triton_and_shows_no_gpu(tmp_path: Path) -> None:
     line = " ".join(bubblewrap.command(tmp_path, ["true"]))
     assert "--setenv TRITON_INTERPRET 1" in line
     assert "nvidia" not in line and "/dev/kfd" not in line and "CUDA_VISIBLE_DEVICES" not in line
@@ -171,7 +171,7 @@ def test_a_driver_in_an_unusual_folder_is_shown_and_found(
     assert (shown.environment.get("LD_LIBRARY_PATH"), shown.folders) == (path, system + folders)
 
 
-def test_amds_gpus_need_the_kernels_door_and_one_render_node(tmp_path: Path) -> None:
+def test_an_amd_gpu_needs_dev_kfd_and_one_render_node(tmp_path: Path) -> None:
     root = amd(tmp_path)
     shown = shown_of(find_gpus(root)[:1], root)
     assert shown.nodes == ("/dev/kfd", "/dev/dri/renderD129")
@@ -180,7 +180,7 @@ def test_amds_gpus_need_the_kernels_door_and_one_render_node(tmp_path: Path) -> 
     assert not find_faults(find_gpus(root)[:1], root)
 
 
-def test_what_a_player_could_not_use_is_said_with_the_way_out(tmp_path: Path) -> None:
+def test_an_unusable_node_or_driver_is_reported_with_its_fix(tmp_path: Path) -> None:
     root = nvidia(tmp_path, library="srv/elsewhere")
     gpus = find_gpus(root)[:1]
     (root / "dev/nvidia-uvm").unlink()
@@ -197,7 +197,7 @@ def test_what_a_player_could_not_use_is_said_with_the_way_out(tmp_path: Path) ->
 
 
 @needs_root
-def test_a_judge_of_root_has_players_without_groups_and_is_told_what_lasts(tmp_path: Path) -> None:
+def test_a_judge_run_by_root_is_advised_to_add_a_udev_rule(tmp_path: Path) -> None:
     root = amd(tmp_path)
     gpus = find_gpus(root)[:1]
     for node in shown_of(gpus, root).nodes:
@@ -209,7 +209,7 @@ def test_a_judge_of_root_has_players_without_groups_and_is_told_what_lasts(tmp_p
 
 @needs_root
 @pytest.mark.parametrize(("groups", "fault"), [([4242], None), ([], "/dev/kfd is not open to this user: add it to")])
-def test_a_judge_that_is_in_the_nodes_group_needs_no_more(groups: list[int], fault: str | None) -> None:
+def test_a_judge_needs_only_the_group_of_the_gpu_nodes(groups: list[int], fault: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         root = amd(Path(folder))
@@ -242,7 +242,7 @@ def as_user(groups: list[int], ask: Callable[[], list[str]]) -> list[str]:
     return said
 
 
-def test_a_gpu_that_is_cut_into_slices_is_not_judged_on(tmp_path: Path) -> None:
+def test_a_gpu_partitioned_into_mig_slices_is_refused(tmp_path: Path) -> None:
     root = nvidia(tmp_path)
     tree(root, "proc/driver/nvidia/capabilities/gpu1/mig/gi7/access", "proc/driver/nvidia/capabilities/mig/config")
     first, second, _ = find_gpus(root)
@@ -254,16 +254,14 @@ def test_a_gpu_that_is_cut_into_slices_is_not_judged_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["MIG-5b36b802-0ab0-5f37-af2d-ac23f40ef62d", f"MIG-{UUIDS[0]}/7/0"])
-def test_a_judge_that_is_given_a_slice_is_told_that_it_needs_a_whole_gpu(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_assigned_a_mig_slice_asks_for_a_whole_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"0, {name}")
     with pytest.raises(JudgeError, match=rf"assigned {name}: MIG slices are not supported; give the judge a whole"):
         gpu_walls(CUDA)
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="there is a GPU here")
-def test_a_machine_without_a_gpu_is_told_so_before_anything_is_judged() -> None:
+def test_a_machine_without_a_gpu_is_refused_before_judging() -> None:
     assert gpu_walls(CPU) is None
     with pytest.raises(JudgeError, match="no GPU found on this machine"):
         gpu_walls(CUDA)

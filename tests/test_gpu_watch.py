@@ -90,7 +90,7 @@ def which_makes(root, what, value):
     )
 
 
-def test_a_quiet_run_is_told_with_its_clock_and_hinders_nobody(watch, root):
+def test_a_quiet_run_is_recorded_with_its_clock_and_no_hindrance(watch, root):
     assert seen(watch, root) == GpuState(clock_mhz=1980, temperature_c=50, power_w=400)
 
 
@@ -105,12 +105,12 @@ def test_a_quiet_run_is_told_with_its_clock_and_hinders_nobody(watch, root):
         ({}, {"others": 9}, ""),  # the player's own
     ],
 )
-def test_what_held_a_run_back_or_shared_its_gpu_is_said(watch, root, before, after, hindrance):
+def test_throttling_or_sharing_of_the_gpu_is_recorded_as_a_hindrance(watch, root, before, after, hindrance):
     state = seen(watch, root, QUIET | before, QUIET | before | after)
     assert hindrance in state.hindrance if hindrance else not state.hindrance
 
 
-def test_a_bad_moment_between_two_batches_is_not_forgotten(watch, root):
+def test_a_throttled_moment_between_two_batches_is_still_recorded(watch, root):
     watch.begin()
     tell(root, **QUIET | {"reasons": 0x40})
     watch.look()
@@ -123,20 +123,20 @@ def seen_again(watch, root):
     return watch.end()
 
 
-def test_a_context_that_is_on_its_way_out_is_waited_for(watch, root, monkeypatch):
+def test_the_watch_waits_for_a_closing_gpu_context(watch, root, monkeypatch):
     monkeypatch.setattr(gpu_watch, "_LEAVE_S", 60.0)
     monkeypatch.setattr(gpu_watch.time, "sleep", lambda _: tell(root, **QUIET))
     assert not seen(watch, root, before=QUIET | {"others": 2}).hindrance
 
 
-def test_without_a_driver_that_tells_nothing_is_claimed():
+def test_the_watch_claims_nothing_without_a_driver():
     watch = GpuWatch(None)
     watch.begin()
     watch.look()
     assert (watch.sees, watch.end()) == (False, None)
 
 
-def test_a_judgement_tells_how_its_gpu_was_after_each_run(device):
+def test_a_judgement_records_the_gpus_state_after_each_run(device):
     with Sitting(BOARD, device=device, sandbox="none") as sitting:
         judgement = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
     read = Judgement.from_json(judgement.to_json())
@@ -145,18 +145,18 @@ def test_a_judgement_tells_how_its_gpu_was_after_each_run(device):
     assert "After its 4 runs: 1980 to 1980 MHz, 50 to 50 °C, 400 to 400 W." in read.machine.note
 
 
-def test_a_judgement_on_a_cpu_is_written_as_it_always_was():
+def test_a_cpu_judgement_contains_no_gpu_states():
     with Sitting(BOARD, device=REHEARSAL, sandbox="none") as sitting:
         text = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2).to_json()
     assert '"gpu": [' not in text
 
 
-def test_a_gpu_that_is_held_back_while_it_is_timed_ranks_nobody(device, root):
+def test_a_gpu_throttled_during_a_ranked_run_voids_the_judging(device, root):
     with pytest.raises(JudgeError, match="the GPU cannot be used for ranking now: it is throttled: power brake"):
         judge(BOARD, which_makes(root, "reasons", 0x80), Mode.RANKED, device=device, sandbox="none")
 
 
-def test_a_duel_is_not_decided_on_a_gpu_that_is_held_back(device, root):
+def test_a_duel_is_not_decided_on_a_throttled_gpu(device, root):
     with open_context(BOARD, Mode.TEST, "none", device=device) as context:
         match = Match(context, submission(GOOD), which_makes(root, "reasons", 0x20))
         with pytest.raises(
@@ -165,14 +165,14 @@ def test_a_duel_is_not_decided_on_a_gpu_that_is_held_back(device, root):
             match.play((1,))
 
 
-def test_what_ranks_nobody_anyway_is_judged_and_says_so(device, root):
+def test_a_benchmark_on_a_throttled_gpu_is_judged_with_a_note(device, root):
     with Sitting(BOARD, device=device, sandbox="none") as sitting:
         judgement = sitting.judge(which_makes(root, "reasons", 0x80), Mode.BENCHMARK, pairs=2)
     assert judgement.verdict is Verdict.ACCEPTED and not judgement.machine.quiet
     assert "4 of 4 runs cannot be ranked: it is throttled: power brake" in judgement.machine.note
 
 
-def test_who_is_held_up_by_a_strangers_work_is_no_cheat(device, root):
+def test_a_busy_gpu_shared_with_others_is_not_called_cheating(device, root):
     source = (
         f"import os\ndef custom_kernel(data):\n    open('{root}/busy', 'w').write(str(os.getpid()))\n"
         "    return data + 1\n"
@@ -185,7 +185,7 @@ def test_who_is_held_up_by_a_strangers_work_is_no_cheat(device, root):
     assert caught.verdict is Verdict.SECURITY_VIOLATION
 
 
-def test_of_many_runs_a_judgement_says_the_range():
+def test_a_judgement_summarises_the_gpu_states_of_many_runs_as_ranges():
     states = [
         GpuState(clock_mhz=mhz, temperature_c=mhz / 40, hindrance="hot" * (mhz < 1500)) for mhz in (1980, 1900, 1400)
     ]

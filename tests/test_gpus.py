@@ -36,7 +36,7 @@ def test_the_common_gpus_are_known_with_the_source_of_their_figures(name: str) -
     assert model.tflops["float16"] > 0
 
 
-def test_each_model_is_told_by_the_name_that_its_driver_reports_and_from_all_others() -> None:
+def test_a_drivers_device_name_identifies_exactly_one_gpu_model() -> None:
     assert REPORTED.keys() == gpu_models().keys()
     for reported in REPORTED.items():
         assert [name for name, model in gpu_models().items() if is_named(reported[1], model.device)] == [reported[0]]
@@ -68,7 +68,7 @@ def test_narrower_numbers_are_never_slower() -> None:
         assert chain == sorted(chain), name
 
 
-def test_a_name_is_found_however_it_is_written() -> None:
+def test_a_gpu_name_is_found_in_any_spelling() -> None:
     assert find_model("h100_pcie") is gpu_models()["H100-PCIe"]
     assert find_model("RTX-4090") is gpu_models()["RTX4090"]
     assert find_model("CPU") is None

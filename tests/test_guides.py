@@ -49,7 +49,7 @@ def test_every_link_leads_to_a_file_and_to_a_heading_in_it(document):
         assert not heading or heading in headings, target
 
 
-def test_readme_begins_with_two_commands_and_shows_a_light_picture_in_each_theme():
+def test_the_readme_starts_with_two_commands_and_a_small_picture_per_theme():
     readme = (ROOT / "README.md").read_text()
     assert re.findall(r"^\$ (make [a-z-]+)", readme, re.MULTILINE)[:2] == ["make demo", "make test"]
     pictures = [ROOT / path for path in re.findall(r'(?:src|srcset)="([^"]+)"', readme)]
@@ -59,13 +59,13 @@ def test_readme_begins_with_two_commands_and_shows_a_light_picture_in_each_theme
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
-def test_a_guide_links_to_guides_only_for_the_site_holds_nothing_else(guide):
+def test_a_guide_links_only_to_guides_and_https_pages(guide):
     links = re.findall(r"\]\(([^)\s]+)\)", guide.read_text())
     assert [link for link in links if not re.fullmatch(r"https://\S+|([a-z-]+\.md)?(#[\w-]+)?", link)] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_command_that_is_shown_exists(document):
+def test_every_command_shown_in_a_document_exists(document):
     context = click.Context(cli)
     code = re.findall(r"```\w*\n(.*?)```|`([^`\n]+)`", document.read_text(), re.DOTALL)
     for words in re.findall(r"\bpullrank ([a-z-]+)(?: ([a-z-]+))?", "\n".join(map("".join, code))):
@@ -82,26 +82,26 @@ def test_the_guides_explain_every_verdict():
         assert all(meanings[verdict] for verdict in Verdict), name
 
 
-def test_the_organisers_guide_says_of_each_setting_why_it_is_set():
+def test_the_organisers_guide_explains_every_setting_of_setup():
     table = ORGANISERS.partition("## What setup sets")[2].partition("\n## ")[0]
     settings = settings_for(lambda: LedgerBranch("https://github.com/acme/kernels.git"), is_public=True)
     rows = [line for line in table.splitlines() if line.startswith("| ")]
     assert len(rows) - 1 == len(settings) - 1  # the head, and the default branch, which is as it is
 
 
-def test_the_fact_that_the_guide_shows_is_one_that_the_ledger_reads():
+def test_the_example_fact_in_the_guide_is_valid_for_the_ledger():
     example = re.search(r"```json\n(.*?)```", ORGANISERS, re.DOTALL)
     assert example
     assert f"`{Moderation.model_validate_json(example[1]).place}`" in ORGANISERS
 
 
-def test_the_line_that_hands_a_webhook_over_stands_in_the_workflow_as_the_guide_shows_it():
+def test_the_webhook_line_in_the_guide_matches_the_workflow():
     first, second = re.findall(r"^ +(DISCORD_WEBHOOK\w*: .+)$", ORGANISERS, re.MULTILINE)
     publish = (ROOT / ".github/workflows/publish.yml").read_text().rstrip()
     assert publish.endswith(first) and second == first.replace("DISCORD_WEBHOOK", "DISCORD_WEBHOOK_GEMM")
 
 
-def test_the_messages_in_the_tables_of_remedies_are_those_that_the_programs_print():
+def test_the_guides_troubleshooting_tables_quote_real_messages():
     folders = ("scripts", "harness", ".github/runner")
     sources = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".sh")]
     printed = "\n".join(path.read_text() for path in sources)
@@ -115,7 +115,7 @@ def test_the_messages_in_the_tables_of_remedies_are_those_that_the_programs_prin
     assert [message for message in messages if others.get(message, message) not in printed] == []
 
 
-def test_the_participants_guide_knows_every_verdict_and_every_command():
+def test_the_participants_guide_lists_every_verdict_and_command():
     assert re.findall(r"^\| ([A-Z]{2,3}) \|", PARTICIPANTS, re.MULTILINE) == [verdict.value for verdict in Verdict]
     shown = {read_command(line).verb for line in re.findall(r"^\| `(/[a-z]+)` \|", PARTICIPANTS, re.MULTILINE)}
     assert shown == set(Verb) - {Verb.CHECK, Verb.CI}

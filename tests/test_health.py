@@ -105,7 +105,7 @@ def a_process_of_the_players_user(sandbox):
         (a_process_of_the_players_user, "its processes are left"),
     ],
 )
-def test_what_has_changed_is_named(sandbox, damage, message):
+def test_the_health_check_names_any_damage(sandbox, damage, message):
     state = sandbox.warm_parent.await_warmth()
     state.check_thoroughly()
     with damage(sandbox), pytest.raises(JudgeError, match=message):
@@ -133,7 +133,7 @@ def test_damage_makes_the_judging_void_when_the_sandbox_is_closed():
 
 @pytest.mark.walls
 @pytest.mark.alone  # other tests write to memory, too
-def test_files_under_way_are_freed_before_the_next_player_starts():
+def test_files_in_transit_are_freed_before_the_next_player_starts():
     """In a circle of sockets, only the kernel's own search finds them, some time after the player's end."""
     hide = """
 import os, socket
@@ -155,7 +155,7 @@ for _ in range(16):
         assert Meminfo.read().unowned < before + (128 << 20)
 
 
-def test_memory_that_nobody_owns_is_given_a_moment_to_be_freed_and_then_named(tmp_path, monkeypatch):
+def test_unowned_memory_is_reported_if_it_is_not_freed_in_time(tmp_path, monkeypatch):
     state = Health(os.getpid(), os.getpid(), tmp_path, walled=False)
     state.check_thoroughly()
     monkeypatch.setattr(health, "_RETURN_S", 0.1)
@@ -164,7 +164,7 @@ def test_memory_that_nobody_owns_is_given_a_moment_to_be_freed_and_then_named(tm
         state.check_thoroughly()
 
 
-def test_processes_that_were_not_there_before_are_found_and_killed(tmp_path, monkeypatch):
+def test_processes_started_meanwhile_are_found_and_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(health, "_GRACE_S", 0.1)
     with subprocess.Popen(["sleep", "60"]) as before:
         state = Health(os.getpid(), os.getpid(), tmp_path, walled=False)
@@ -182,7 +182,7 @@ def test_processes_that_were_not_there_before_are_found_and_killed(tmp_path, mon
         before.kill()
 
 
-def test_killed_processes_are_waited_for_as_long_as_it_takes():
+def test_the_freezer_waits_for_killed_processes_up_to_its_patience():
     with subprocess.Popen(["sleep", "0.5"]) as slow:
         freezer.await_end([slow.pid])
         assert freezer.has_ended(slow.pid)
@@ -200,9 +200,7 @@ def test_killed_processes_are_waited_for_as_long_as_it_takes():
         ("sleep 60", 0.05, JudgeError),  # as one that waits for a broken disk
     ],
 )
-def test_a_killed_player_that_does_not_end_is_to_blame_only_if_the_kernel_works_for_it(
-    command, work_s, expected, monkeypatch
-):
+def test_a_killed_player_that_lingers_is_blamed_only_for_kernel_work(command, work_s, expected, monkeypatch):
     monkeypatch.setattr(freezer, "TEARDOWN_S", 1.5)
     monkeypatch.setattr(freezer, "_WORK_S", work_s)
     monkeypatch.setattr(freezer, "_LOOK_AT_WORK_S", 0.1)
@@ -213,7 +211,7 @@ def test_a_killed_player_that_does_not_end_is_to_blame_only_if_the_kernel_works_
 
 
 @pytest.mark.walls
-def test_a_sandbox_whose_player_does_not_end_starts_no_other_and_is_closed_without_an_error(monkeypatch):
+def test_a_sandbox_with_an_unending_player_starts_no_other_but_closes_cleanly(monkeypatch):
     def endless(_):
         raise Foul(Verdict.RUN_TIME_ERROR, "it does not end")
 
@@ -229,7 +227,7 @@ def test_a_sandbox_whose_player_does_not_end_starts_no_other_and_is_closed_witho
     freezer.await_end(family, patience_s=30)
 
 
-def test_a_chain_of_processes_is_listed_whatever_its_length():
+def test_a_long_chain_of_processes_is_listed_completely():
     chain = "exec 3<&0; f() { if [ $1 -gt 0 ]; then (f $(($1 - 1))) & else echo; fi; read x <&3; }; f 80"
     with subprocess.Popen(["sh", "-c", chain], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout and first.stdin

@@ -38,7 +38,7 @@ def speaking(words: bytes, *, is_heard: bool = True) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("status", [200, 204, 302, 401, 404, 429, 500, 503, 530])
-def test_an_answer_of_any_status_is_an_answer(status: int) -> None:
+def test_an_answer_with_any_status_is_returned(status: int) -> None:
     with serving(redirecting(status, "http://127.0.0.1:9/")) as url:
         answer = send("GET", url, LIMITS)
     assert answer.status == status and answer.is_ok == (status < 300)
@@ -73,20 +73,20 @@ def test_an_endless_answer_to_a_redirect_is_not_read_to_its_end() -> None:
         b"",
     ],
 )
-def test_half_an_answer_is_none_and_nothing_of_it_or_of_the_address_is_shown(words: bytes) -> None:
+def test_a_broken_answer_fails_without_showing_it_or_the_address(words: bytes) -> None:
     with speaking(words) as host, pytest.raises(RequestFailed) as caught:
         send("GET", f"http://{host}/{SECRET}", LIMITS)
     assert not isinstance(caught.value, NotSent)
     assert SECRET not in str(caught.value) and "abc" not in str(caught.value)
 
 
-def test_a_refusal_that_is_cut_off_is_one_all_the_same() -> None:
+def test_a_cut_off_refusal_still_counts_as_a_refusal() -> None:
     with speaking(b"HTTP/1.1 429 Slow\r\nRetry-After: 3\r\nContent-Length: 99\r\n\r\n{") as host:
         answer = send("POST", f"http://{host}/", LIMITS, body=b"{}")
     assert (answer.status, answer.headers["Retry-After"], answer.content) == (429, "3", b"")
 
 
-def test_a_drop_at_a_time_does_not_outlast_the_limit() -> None:
+def test_a_slow_trickle_of_bytes_does_not_outlast_the_time_limit() -> None:
     class Slow(hostile(b"")):  # type: ignore[misc]
         def do_GET(self) -> None:
             super().do_GET()
@@ -104,7 +104,7 @@ def test_a_drop_at_a_time_does_not_outlast_the_limit() -> None:
     assert time.monotonic() - began < 2.5
 
 
-def test_silence_ends_after_the_time_limit() -> None:
+def test_a_request_to_a_silent_server_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, pytest.raises(RequestFailed, match="timed out") as caught:
         send("GET", f"http://127.0.0.1:{listener.getsockname()[1]}/", RequestLimits(max_bytes=9, timeout_s=0.2))
     assert not isinstance(caught.value, NotSent)
@@ -113,13 +113,13 @@ def test_silence_ends_after_the_time_limit() -> None:
 # Sent or not: whoever posts must know.
 
 
-def test_without_a_connection_nothing_was_sent() -> None:
+def test_a_failed_connection_counts_as_not_sent() -> None:
     with pytest.raises(NotSent, match="refused"):
         send("POST", "http://127.0.0.1:9/", LIMITS, body=b"{}")
 
 
 @pytest.mark.parametrize("words", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x28"])
-def test_without_an_end_of_the_tls_handshake_nothing_was_sent(words: bytes) -> None:
+def test_an_unfinished_tls_handshake_counts_as_not_sent(words: bytes) -> None:
     with speaking(words) as host, pytest.raises(NotSent):
         send("POST", f"https://{host}/", LIMITS, body=b"{}")
 
@@ -127,7 +127,7 @@ def test_without_an_end_of_the_tls_handshake_nothing_was_sent(words: bytes) -> N
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://127.0.0.1/x", "data:,x", "127.0.0.1/x", "", "http://", "https://[x", "http://127.0.0.1:9/a b"],
 )  # fmt: skip
-def test_an_address_that_is_none_is_refused_and_not_repeated(url: str) -> None:
+def test_an_invalid_address_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(RequestFailed) as caught:
         send("GET", f"{url}{SECRET}", LIMITS)
     assert SECRET not in str(caught.value)
@@ -150,7 +150,7 @@ class Shop(hostile(b"")):  # type: ignore[misc]
     do_HEAD = do_GET
 
 
-def test_redirects_are_followed_but_not_for_ever() -> None:
+def test_redirects_are_followed_up_to_a_limit() -> None:
     with serving(Shop) as url:
         assert download(f"{url}/0", LIMITS).content == b"GET"
         assert download(f"{url}/0", LIMITS, method="HEAD", same_host=True).content == b""
@@ -159,7 +159,7 @@ def test_redirects_are_followed_but_not_for_ever() -> None:
 
 
 @pytest.mark.parametrize("location", ["ftp://127.0.0.1/", "file:///etc/passwd", "https://[x", "gopher:x"])
-def test_no_redirect_leads_away_from_the_web(location: str) -> None:
+def test_a_redirect_to_another_scheme_or_an_invalid_address_is_refused(location: str) -> None:
     with serving(redirecting(302, location)) as url, pytest.raises(BadRedirect):
         download(url, LIMITS)
 
@@ -171,7 +171,7 @@ def test_no_redirect_leads_from_https_to_http() -> None:
         _redirected("https://acme.org/", "http://acme.org/", same_host=False)
 
 
-def test_a_redirect_to_another_host_is_followed_only_if_that_is_wanted() -> None:
+def test_a_redirect_to_another_host_is_followed_only_if_allowed() -> None:
     with serving(Shop) as there, serving(redirecting(307, f"{there}/here")) as url:
         assert download(url, LIMITS).content == b"GET"
         with pytest.raises(BadRedirect, match="redirects to another host, 127"):
@@ -181,7 +181,7 @@ def test_a_redirect_to_another_host_is_followed_only_if_that_is_wanted() -> None
 # Proxies.
 
 
-def test_the_environments_proxy_is_asked_and_the_hosts_without_one_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environments_proxy_is_used_except_for_no_proxy_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(Shop) as url, speaking(b"HTTP/1.1 200 OK\r\n\r\nby the proxy") as proxy:
         monkeypatch.setenv("http_proxy", f"http://{proxy}")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -190,7 +190,7 @@ def test_the_environments_proxy_is_asked_and_the_hosts_without_one_are_not(monke
         assert download(f"{url}/here", LIMITS).content == b"by the proxy"
 
 
-def test_a_proxy_that_opens_no_tunnel_got_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_counts_as_not_sent_if_the_proxy_refuses_the_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
     with speaking(b"HTTP/1.1 407 Who are you\r\n\r\n") as proxy:
         monkeypatch.setenv("https_proxy", f"http://{proxy}")
         with pytest.raises(NotSent, match="407"):

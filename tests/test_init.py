@@ -25,7 +25,7 @@ from tests.competition import ROOT, SOURCE, judgement_of
 AGENTS = (ROOT / "AGENTS.md").read_text()
 
 
-def test_a_folder_holds_all_that_is_needed_and_its_file_is_accepted(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_an_init_folder_is_complete_and_its_submission_is_accepted(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["init", "vectoradd"]) == 0
     assert "pullrank test vectoradd/submission.py" in capsys.readouterr().out
@@ -49,7 +49,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
     return [shlex.split(command)[1:] for command in re.findall(r"`(pullrank [^`]*)`", capsys.readouterr().out)]
 
 
-def test_of_a_task_anywhere_each_next_command_works_as_it_is_typed(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_each_suggested_next_command_works_for_a_task_in_any_folder(tmp_path: Path, monkeypatch, capsys) -> None:
     """Through a folder whose name has a space in it; nothing is handed in for what the competition does not have."""
     monkeypatch.setenv("COLUMNS", "300")  # a long name of a temporary folder would be broken in two lines
     elsewhere = tmp_path / "my tasks"
@@ -73,7 +73,7 @@ def test_of_a_task_anywhere_each_next_command_works_as_it_is_typed(tmp_path: Pat
     assert told(capsys) == [["test", str(kernel), *test[2:]]], "the command that has just worked"
 
 
-def test_of_a_task_of_the_competition_the_next_command_names_it_where_the_file_does_not(tmp_path: Path, capsys) -> None:
+def test_the_next_command_names_the_task_if_the_file_does_not(tmp_path: Path, capsys) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_bytes(SOURCE)
     place = ["--task", "vectoradd", "--gpu", "CPU", "--sandbox", "none"]
@@ -81,7 +81,7 @@ def test_of_a_task_of_the_competition_the_next_command_names_it_where_the_file_d
     assert told(capsys) == [["benchmark", str(kernel), *place]]
 
 
-def test_after_a_benchmark_of_a_task_of_the_competition_the_file_is_handed_in(
+def test_a_benchmark_of_a_competition_task_suggests_submitting_the_file(
     tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel, folder = tmp_path / "kernel.py", copy_of("vectoradd", tmp_path / "tasks")
@@ -100,21 +100,21 @@ def test_after_a_benchmark_of_a_task_of_the_competition_the_file_is_handed_in(
         (Mode.RANKED, b"#!POPCORN leaderboard vectoradd\n" + SOURCE, []),
     ],
 )
-def test_how_a_file_is_handed_in_says_no_more_than_is_needed(mode: Mode, source: bytes, words: list[str]) -> None:
+def test_the_suggested_submit_command_has_only_the_needed_options(mode: Mode, source: bytes, words: list[str]) -> None:
     file, task = Path("kernel.py"), load_task(ROOT / "tasks" / "vectoradd")
     said = _then_there(mode, file, Submission(login="", source=source), task)
     assert shlex.split(said.partition("`")[2].partition("`")[0]) == ["pullrank", "submit", "kernel.py", *words]
 
 
 @pytest.mark.parametrize("task", [path.parent.name for path in sorted(ROOT.glob("tasks/*/task.yml"))])
-def test_every_task_has_such_a_folder_and_its_file_says_what_it_is_for(task: str, tmp_path: Path) -> None:
+def test_init_creates_a_submission_that_names_its_task_for_every_task(task: str, tmp_path: Path) -> None:
     out = tmp_path / "work"
     assert run(["init", task, "--out", str(out)]) == 0
     (file,) = out.glob("submission.*")
     assert re.match(rf"(#|//)!POPCORN leaderboard {task}\n", file.read_text())
 
 
-def test_nothing_is_written_over_and_nothing_half(tmp_path: Path, capsys) -> None:
+def test_init_overwrites_nothing_and_leaves_nothing_half_written(tmp_path: Path, capsys) -> None:
     (tmp_path / "mine").write_text("x")
     assert run(["init", "vectoradd", "--out", str(tmp_path)]) == 2
     assert "exists already" in capsys.readouterr().err
@@ -133,7 +133,7 @@ def table_under(heading: str) -> list[str]:
     return rows[1:]
 
 
-def test_it_names_every_verdict_every_exit_code_and_every_state() -> None:
+def test_agents_md_names_every_verdict_exit_code_and_state() -> None:
     assert [verdict for verdict in Verdict if f"`{verdict.value}`" not in AGENTS] == []
     assert table_under("## Exit codes") == ["0", "1", "2", "3", "130"]
     assert [stage for stage in BoardProgress if f"`{stage.value}`" not in AGENTS] == []
@@ -147,7 +147,7 @@ def judgement() -> tuple[Judgement, Any]:
     return judgement_of(request, "https://github.com/run"), request  # type: ignore[arg-type]
 
 
-def test_it_names_every_key_of_a_check_runs_json() -> None:
+def test_agents_md_names_every_key_of_a_check_runs_json() -> None:
     result = read_result(facts_as_text(*judgement()))
     assert result
     named = re.findall(r"`(\w+)`", " ".join(table_under("`result` is the JSON of the board's check run")))
@@ -156,7 +156,7 @@ def test_it_names_every_key_of_a_check_runs_json() -> None:
     assert {key for one in result["cases"] for key in one} <= set(re.findall(r"`(\w+)`", case))
 
 
-def test_it_names_the_quotas_that_are_shipped() -> None:
+def test_agents_md_names_the_shipped_quotas() -> None:
     limits = load_settings(ROOT / SETTINGS).limits
     words = " ".join(AGENTS.split())
     assert f"{limits.judgings_per_day} judgings, {limits.ranked_per_day} of them ranked" in words

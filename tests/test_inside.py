@@ -74,7 +74,7 @@ def play():
 
 
 @pytest.mark.alone
-def test_an_honest_time_is_taken_inside_and_the_judgement_says_so(all_cores):
+def test_an_honest_submission_is_timed_inside_and_the_judgement_says_so(all_cores):
     judgement = judge(BOARD, submission(SLOW), Mode.RANKED, device=REHEARSAL)
     assert Judgement.from_json(judgement.to_json()).claim is Claim.INSIDE_TIMED
     timing = judgement.benchmarks[0].timing
@@ -116,14 +116,14 @@ def test_a_time_that_the_referees_clock_contradicts_is_refused(play, lie, messag
 
 
 @pytest.mark.parametrize("text", ["-1.0", "NaN", "Infinity", "true", '"1.0"', "null", "1e300", '1.0, \\"more\\": 1'])
-def test_what_no_clock_shows_is_no_time(text):
+def test_an_impossible_time_is_a_protocol_error(text):
     with pytest.raises(ProtocolError):
         read_answer(b'{"is":"timed","delay_us":1.0,"inside_us":%s}' % text.replace("\\", "").encode())
     with pytest.raises(ProtocolError):
         read_answer(b'{"is":"timed","inside_us":1.0,"delay_us":%s}' % text.replace("\\", "").encode())
 
 
-def test_a_time_that_is_none_is_a_violation_in_the_first_test(play):
+def test_an_invalid_time_is_a_security_violation_in_the_first_test(play):
     judgement = play(SLOW + TAMPER + "told('NaN')\n", Mode.TEST)
     assert (judgement.verdict, judgement.message[-16:]) == (Verdict.SECURITY_VIOLATION, "time is invalid.")
 
@@ -146,27 +146,27 @@ def test_each_kind_of_submission_gets_its_verdict(play, body, verdict, message):
     assert (judgement.verdict, message in judgement.message) == (verdict, True), judgement.message
 
 
-def test_without_walls_it_claims_nothing():
+def test_a_judgement_without_a_sandbox_is_only_self_timed():
     judgement = judge(BOARD, submission(GOOD), Mode.TEST, device=REHEARSAL, sandbox="none")
     assert (judgement.verdict, judgement.claim) == (Verdict.ACCEPTED, Claim.SELF_TIMED)
 
 
-def test_a_cpu_boards_claim_stays_what_it_was():
+def test_a_cpu_judgement_claims_bounded_times():
     assert judge(BOARD, submission(GOOD), Mode.TEST).claim is Claim.BOUNDED
 
 
 @pytest.mark.parametrize("gpu", ["CPU", "H100"])
-def test_the_bot_takes_the_claim_of_a_boards_device_for_the_highest(gpu):
+def test_the_bot_derives_the_highest_claim_from_the_boards_device(gpu):
     claim = Claim.INSIDE_TIMED if device_of(gpu).is_staged else Claim.BOUNDED
     assert highest_claim(replace(BOARD, gpu=gpu), "bubblewrap") is claim
 
 
-def test_the_board_says_which_device():
+def test_the_name_of_a_board_determines_its_device():
     assert (device_of("CPU"), device_of("H100"), device_of("MI300X")) == (CPU, CUDA, CUDA)
 
 
 @pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="there is a GPU here")
-def test_where_torch_finds_no_gpu_the_machine_is_at_fault_and_told_what_to_do():
+def test_a_gpu_board_without_a_gpu_is_a_judge_error():
     with pytest.raises(JudgeError, match="no GPU found on this machine"):
         judge(replace(BOARD, gpu="H100"), submission(GOOD), Mode.TEST)
 
@@ -210,7 +210,7 @@ DELAYED = [call(inside_us=1.0, beside_us=300.0, delay_us=200.0)] * 10
         ([call()] * 4 + [call(sweep_us=2000)] * 6, "busy while the process was stopped"),
     ],
 )
-def test_gross_lies_are_told_from_a_machines_stalls(calls, lie, idle):
+def test_the_referee_distinguishes_gross_lies_from_a_machines_stalls(calls, lie, idle):
     assert lie in find_lie(calls, idle) if lie else not find_lie(calls, idle)
 
 
@@ -225,7 +225,7 @@ def test_gross_lies_are_told_from_a_machines_stalls(calls, lie, idle):
         ({"beside_us": 1200.0}, 0),
     ],
 )
-def test_a_call_is_charged_for_what_its_steps_took_beyond_their_limits(late, extra_us):
+def test_a_call_is_charged_for_the_time_beyond_its_steps_limits(late, extra_us):
     assert charged_us([call(), call(**late)], IDLE) == pytest.approx((500, 500 + extra_us))
 
 
@@ -242,7 +242,7 @@ def test_a_lie_in_half_of_the_calls_gains_nothing(play):
     assert judgement.benchmarks[0].timing.submission_us > 60_000
 
 
-def test_who_leaves_out_the_delay_gains_no_room_by_it_and_who_pays_it_is_not_blamed():
+def test_skipping_the_delay_gains_no_room_and_keeping_it_is_not_blamed():
     most_us = 3 * 100 + 1000 + 0.25 * 500  # by IDLE, as if there were no delay
     assert find_lie([call(beside_us=most_us + 1)] * 10, DELAYED)
     assert find_lie([call(beside_us=most_us + 1, delay_us=1e5)] * 10, DELAYED), "a player's word widens nothing"
@@ -290,7 +290,7 @@ def gpu(monkeypatch):
         (300.0, 10.0, 120.0),  # what the delay does not cover is the call's
     ],
 )
-def test_what_a_gpu_waits_for_is_no_time_of_the_kernels(gpu, launch_us, kernel_us, said_us):
+def test_launch_time_covered_by_the_delay_does_not_count_for_the_kernel(gpu, launch_us, kernel_us, said_us):
     clock = CudaClock()
     for _ in range(2):  # the events are used again
         gpu.synchronize()
@@ -301,7 +301,7 @@ def test_what_a_gpu_waits_for_is_no_time_of_the_kernels(gpu, launch_us, kernel_u
 
 
 @pytest.mark.parametrize("pass_us", [7.0, 60.0, 199.0, 200.0, 640.0])
-def test_a_delay_is_as_long_whatever_a_pass_over_the_buffer_takes(pass_us):
+def test_the_delays_length_does_not_depend_on_the_time_per_pass(pass_us):
     words = gpu_staging.torch.arange(10_000, dtype=gpu_staging.torch.int32)
     delay = gpu_staging.as_long(words, pass_us)
     assert delay.numel() * pass_us / len(words) == pytest.approx(200, rel=0.2)
@@ -325,7 +325,7 @@ class BusyGpu(Device):
         return 2000.0 if is_busy else 40.0
 
 
-def test_a_device_that_is_left_at_work_while_the_player_is_stopped_gives_it_away(tmp_path):
+def test_a_device_left_busy_by_a_stopped_player_exposes_the_cheat(tmp_path):
     busy = BusyGpu(name="cpu", is_staged=True, work=tmp_path / "work")
     # Not cut off before it is written: some file systems then write to the disk at once, and that takes milliseconds.
     leaves = (
@@ -341,11 +341,11 @@ def test_a_device_that_is_left_at_work_while_the_player_is_stopped_gives_it_away
     assert honest.verdict is Verdict.ACCEPTED
 
 
-def test_what_could_be_hidden_is_all_but_the_time():
+def test_hidden_time_is_bounded_by_everything_outside_the_reported_time():
     assert hidden_us([call()] * 10) == 300 + 100 + 200 + 50
 
 
-def test_the_players_steps_move_tensors_of_any_strides_there_and_back():
+def test_the_players_steps_copy_tensors_of_any_strides_in_and_out():
     torch = pytest.importorskip("torch")
     staging = Staging("cpu")
     host = [torch.zeros(3, 4).t(), torch.zeros(2, dtype=torch.bfloat16)]

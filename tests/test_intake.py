@@ -149,7 +149,7 @@ def refusal(decision: Decision) -> str:
         (changed(f"{PATH}/x"), Misplaced),
     ],
 )
-def test_the_paths_say_what_a_pull_request_is(files: tuple[ChangedFile, ...], kind: type) -> None:
+def test_the_changed_paths_determine_the_kind_of_pull_request(files: tuple[ChangedFile, ...], kind: type) -> None:
     assert isinstance(classify(files, "alice"), kind)
 
 
@@ -218,7 +218,7 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("changes", "words"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
-def test_a_pull_request_is_refused_for(changes: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_a_faulty_pull_request_is_refused_with_a_reason(changes: dict[str, Any], words: tuple[str, ...]) -> None:
     known = facts(offer=offer(**changes))
     for event in (happened(), said("/test"), said("/rank", by=BOB)):
         told = refusal(decide(event, replace(known, permission=Permission.WRITE)))
@@ -226,7 +226,7 @@ def test_a_pull_request_is_refused_for(changes: dict[str, Any], words: tuple[str
         assert not re.search(r"^#|@everyone(?!`)|<img(?![^`]*`)", told, re.MULTILINE)
 
 
-def test_what_is_in_order_is_not_refused() -> None:
+def test_a_valid_pull_request_is_not_refused() -> None:
     decision = decide(happened(), facts())
     assert boards(decision) == ["CPU ranked 1", "H100 ranked 1"] and not decision.notice and decision.is_settled
     request = decision.requests[0]
@@ -240,7 +240,7 @@ def test_a_file_may_be_as_large_as_the_settings_say(size: int, is_judged: bool) 
     assert bool(boards(decide(happened(), facts(offer=offer(blob=blob))))) is is_judged
 
 
-def test_a_merged_file_of_somebody_else_is_refused_under_other_names_too() -> None:
+def test_another_authors_merged_file_is_refused_with_renamed_variables_too() -> None:
     merged = (Original(login="bob", name="submission.py", source=OWN),)
     told = refusal(decide(happened(), facts(offer=offer(COPIED, merged=merged))))
     assert "the merged submission of `bob` for `vectoradd`" in told and "ask a maintainer" in told
@@ -261,31 +261,31 @@ def copied(*origins: Origin, merged: tuple[Original, ...] = (), **more: Any) -> 
     return decide(happened(), facts(offer=offer(OWN, origin=origin(), origins=origins, merged=merged), **more))
 
 
-def test_who_offers_a_file_after_somebody_else_is_refused_and_told_of_the_earlier_one() -> None:
+def test_a_files_second_author_is_refused_and_sees_the_earlier_submission() -> None:
     decision = copied(origin(BOB, minutes=30, number=11))
     assert "`bob` submitted this file for `vectoradd` earlier, in #11 at 2026-11-21 11:30 UTC" in refusal(decision)
     assert not decision.origin
 
 
-def test_who_offered_a_file_first_is_judged_whoever_was_merged_meanwhile() -> None:
+def test_the_first_author_of_a_file_is_judged_though_another_was_merged() -> None:
     theirs, mine = origin(BOB, minutes=30, number=11), origin(minutes=40)
     merged = (Original(login="Bob", name="submission.py", source=OWN),)
     assert boards(copied(theirs, mine)) and boards(copied(theirs, mine, merged=merged))
     assert "merged submission" in refusal(copied(mine, merged=merged)), "bob's offer is older than the ledger's origins"
 
 
-def test_of_two_offers_in_the_same_second_none_is_a_copy() -> None:
+def test_two_submissions_of_a_file_in_the_same_second_are_not_copies() -> None:
     assert boards(copied(origin(BOB)))
 
 
-def test_what_a_banned_account_offered_keeps_nobody_from_it() -> None:
+def test_a_banned_accounts_file_blocks_no_other_author() -> None:
     ban = Ban(user_id=BOB.id, reason="Copies drafts.")
     competition = replace(COMPETITION, settings=SETTINGS.model_copy(update={"bans": (ban,)}))
     merged = (Original(login="bob", name="submission.py", source=OWN),)
     assert boards(copied(origin(BOB, minutes=30), merged=merged, competition=competition))
 
 
-def test_a_file_is_its_authors_as_soon_as_it_is_admitted_even_without_room_in_the_quota() -> None:
+def test_an_admitted_file_belongs_to_its_author_even_over_the_quota() -> None:
     other = (asked(pull_request=13, state=EndState.JUDGED),)
     decision = copied(competition=limited(ranked_per_day=1), history=other)
     assert not decision.requests and decision.origin == origin()
@@ -307,7 +307,7 @@ def test_a_file_is_its_authors_as_soon_as_it_is_admitted_even_without_room_in_th
     ],
     ids=["in the settings", "in the ledger"],
 )
-def test_who_is_banned_is_told_why(competition: Competition) -> None:
+def test_a_banned_account_is_refused_with_the_reason(competition: Competition) -> None:
     for event in (happened(), said("/rank")):
         assert "Spam, `again`." in refusal(decide(event, facts(competition=competition)))
 
@@ -332,7 +332,7 @@ def test_a_renamed_account_keeps_its_first_folder() -> None:
     assert [request.login for request in kept.requests] == ["alice", "alice"] and not kept.account
 
 
-def test_a_login_that_was_somebody_elses_gives_no_right_to_the_folder() -> None:
+def test_a_taken_over_login_gives_no_right_to_the_folder() -> None:
     taken = pull(author=Account(id=99, login="Alice"))
     told = refusal(decide(happened(), facts(offer=offer(pull=taken))))
     assert "`alice` belongs to another account" in told and "Rename your account" in told
@@ -369,7 +369,7 @@ def test_a_login_that_was_somebody_elses_gives_no_right_to_the_folder() -> None:
         (PullAction.CLOSED, False, (asked(pull_request=13),), [], []),
     ],
 )  # fmt: skip
-def test_events_ask_and_end(
+def test_each_event_starts_and_ends_the_right_requests(
     action: PullAction, is_draft: bool, history: tuple[RequestStatus, ...], expected: list[str], ended: list[str]
 ) -> None:
     known = facts(offer=offer(pull=pull(is_draft=is_draft)), history=history)
@@ -382,7 +382,7 @@ def test_events_ask_and_end(
     ("history", "ended"),
     [((asked(), asked("H100", state=EndState.JUDGED)), []), ((asked(head_sha=OLD),), ["CPU ranked superseded"])],
 )
-def test_what_was_merged_is_still_judged_on_its_other_boards(
+def test_a_merged_pull_request_is_still_judged_on_its_other_boards(
     history: tuple[RequestStatus, ...], ended: list[str]
 ) -> None:
     merged = pull(is_open=False, merged=True)
@@ -390,16 +390,16 @@ def test_what_was_merged_is_still_judged_on_its_other_boards(
     assert (boards(decision), ends(decision)) == ([], ended)
 
 
-def test_a_refused_push_still_supersedes() -> None:
+def test_a_refused_push_still_supersedes_the_earlier_request() -> None:
     decision = decide(happened(PullAction.PUSHED), facts(offer=offer(b"x = 1"), history=(asked(head_sha=OLD),)))
     assert ends(decision) == ["CPU ranked superseded"] and "custom_kernel" in refusal(decision)
 
 
-def test_the_file_narrows_the_boards() -> None:
+def test_a_directive_in_the_file_narrows_the_boards() -> None:
     assert boards(decide(happened(), facts(offer=offer(b"#!PULLRANK gpus H100\n" + SOURCE)))) == ["H100 ranked 1"]
 
 
-def test_of_a_tasks_boards_those_with_a_machine_are_asked_for() -> None:
+def test_only_boards_with_a_machine_are_requested() -> None:
     wide = offer(task=WIDE)
     assert boards(decide(happened(), facts(offer=wide))) == ["CPU ranked 1", "H100 ranked 1"]
     named = offer(b"#!PULLRANK gpus CPU L4\n" + SOURCE, task=WIDE)
@@ -408,7 +408,7 @@ def test_of_a_tasks_boards_those_with_a_machine_are_asked_for() -> None:
     assert "Its boards are `T4`, `L4`: ask a maintainer for one." in refusal(decide(happened(), facts(offer=nowhere)))
 
 
-def test_after_the_deadline_it_is_tested_and_not_ranked() -> None:
+def test_a_submission_after_the_deadline_is_tested_but_not_ranked() -> None:
     late = facts(now=NOW + timedelta(days=2))
     decision = decide(happened(PullAction.PUSHED), late)
     assert boards(decision) == ["CPU test 1", "H100 test 1"]
@@ -423,7 +423,7 @@ def test_after_the_deadline_it_is_tested_and_not_ranked() -> None:
 
 
 @pytest.mark.parametrize("files", [changed("README.md"), changed("scripts/cli.py", ".github/workflows/x.yml"), ()])
-def test_a_plain_contribution_is_none_of_our_business(files: tuple[ChangedFile, ...]) -> None:
+def test_a_plain_contribution_is_ignored_and_its_commands_are_refused(files: tuple[ChangedFile, ...]) -> None:
     decision = decide(happened(), facts(offer=offer(files=files)))
     assert decision == Decision(why="changes no submission and no task", is_settled=True)
     assert "does not change a submission" in refusal(decide(said("/rank"), facts(offer=offer(files=files))))
@@ -436,7 +436,7 @@ def limited(**limits: int) -> Competition:
     return replace(COMPETITION, settings=SETTINGS.model_copy(update={"limits": Quotas(**limits)}))
 
 
-def test_a_used_up_quota_names_the_next_slot() -> None:
+def test_the_refusal_for_a_used_up_quota_names_the_next_slot() -> None:
     used = tuple(asked(state=EndState.JUDGED, pull_request=n, asked_at=NOW - timedelta(hours=n)) for n in range(1, 4))
     known = facts(competition=limited(ranked_per_day=3), history=used)
     for event in (happened(), said("/rank")):
@@ -448,7 +448,7 @@ def test_a_used_up_quota_names_the_next_slot() -> None:
     assert boards(decide(said("/benchmark"), known)) == ["CPU benchmark 1", "H100 benchmark 1"]
 
 
-def test_as_many_boards_are_judged_as_fit() -> None:
+def test_a_submission_is_judged_on_as_many_boards_as_the_quota_allows() -> None:
     decision = decide(happened(), facts(competition=limited(pending=1)))
     assert boards(decision) == ["CPU ranked 1"]
     assert decision.notice and decision.notice.tone is Tone.REMARK
@@ -457,14 +457,14 @@ def test_as_many_boards_are_judged_as_fit() -> None:
     )
 
 
-def test_what_a_push_supersedes_makes_room() -> None:
+def test_superseded_requests_free_their_places_in_the_quota() -> None:
     history = (asked(head_sha=OLD), asked("H100", head_sha=OLD))
     assert (
         len(decide(happened(PullAction.PUSHED), facts(competition=limited(pending=2), history=history)).requests) == 2
     )
 
 
-def test_a_quota_that_refuses_to_rank_leaves_the_benchmark_alone() -> None:
+def test_a_ranking_refused_by_the_quota_does_not_end_the_benchmark() -> None:
     history = (asked(mode=Mode.BENCHMARK), asked(pull_request=3, state=EndState.JUDGED))
     decision = decide(happened(PullAction.READIED), facts(competition=limited(ranked_per_day=1), history=history))
     assert "1 of 1 ranked" in refusal(decision) and not ends(decision)
@@ -487,13 +487,15 @@ def test_a_quota_that_refuses_to_rank_leaves_the_benchmark_alone() -> None:
         ("/rerun gpu=CPU", (asked(state=EndState.JUDGED, attempt=3),), ["CPU ranked 4"]),
     ],
 )  # fmt: skip
-def test_commands_ask(body: str, history: tuple[RequestStatus, ...], expected: list[str]) -> None:
+def test_each_command_requests_the_right_judgings(
+    body: str, history: tuple[RequestStatus, ...], expected: list[str]
+) -> None:
     decision = decide(said(body), facts(history=history))
     assert boards(decision) == expected
     assert decision.reaction is Reaction.ROCKET and decision.is_settled
 
 
-def test_a_comment_that_comes_twice_asks_once() -> None:
+def test_a_comment_delivered_twice_requests_once() -> None:
     first = decide(said("/rerun"), facts())
     history = tuple(RequestStatus(request=request) for request in first.requests)
     ended = tuple(
@@ -532,11 +534,11 @@ def test_a_comment_that_comes_twice_asks_once() -> None:
         ("/rnak", {}, "did you mean `/rank`?"),
     ],
 )
-def test_commands_are_refused(body: str, changes: dict[str, Any], words: str) -> None:
+def test_an_impossible_command_is_refused_with_the_reason(body: str, changes: dict[str, Any], words: str) -> None:
     assert words in refusal(decide(said(body), facts(**changes)))
 
 
-def test_cancel_spares_what_was_asked_for_after_it_was_said() -> None:
+def test_cancel_spares_requests_made_after_the_comment() -> None:
     soon = timedelta(seconds=40)
     newer = asked(head_sha=OLD, asked_at=NOW + soon)
     words = "are newer than your comment"
@@ -557,7 +559,7 @@ def test_cancel_is_obeyed_once() -> None:
     ]
 
 
-def test_cancel_ends_what_waits_of_this_pull_request() -> None:
+def test_cancel_ends_the_open_requests_of_this_pull_request() -> None:
     history = (asked(), asked("H100"), asked("CPU", pull_request=13), asked("CPU", Mode.TEST, EndState.JUDGED))
     decision = decide(said("/cancel"), facts(history=history))
     assert ends(decision) == ["CPU ranked cancelled", "H100 ranked cancelled"]
@@ -571,13 +573,13 @@ def test_a_strangers_command_does_nothing_and_gets_no_answer(body: str) -> None:
         assert decision == Decision(why="a stranger's command")
 
 
-def test_the_author_is_known_by_number_not_by_name() -> None:
+def test_the_author_is_identified_by_user_id_not_login() -> None:
     impostor = Account(id=8, login="alice")
     assert decide(said("/rank", by=impostor), facts()) == Decision(why="a stranger's command")
     assert decide(said("/rank", by=Account(id=7, login="renamed")), facts()).requests
 
 
-def test_help_lists_every_command_and_show_says_where_one_stands() -> None:
+def test_help_lists_every_command_and_show_lists_requests_and_quotas() -> None:
     answer = decide(said("/help"), facts()).answer
     assert answer and all(f"`/{verb}`" in answer for verb in ("rank", "test", "rerun", "cancel", "show", "check"))
     shown = decide(said("/show"), facts(history=(asked(), asked("H100", state=EndState.JUDGED)))).answer
@@ -602,7 +604,7 @@ def test_the_faults_of_a_changed_task_are_shown_as_text() -> None:
     assert f"````text\n{faults}\n````" in told
 
 
-def test_only_a_maintainer_lets_a_task_run() -> None:
+def test_only_a_maintainer_can_start_the_check_of_a_task() -> None:
     known = facts(offer=offer(files=TASK_FILES))
     assert decide(said("/check", by=BOB), replace(known, permission=Permission.WRITE)).checks_tasks
     assert decide(said("/check"), replace(known, permission=Permission.ADMIN)).checks_tasks
@@ -611,7 +613,7 @@ def test_only_a_maintainer_lets_a_task_run() -> None:
     assert "does not load" in refusal(decide(said("/check"), ill))
 
 
-def test_the_repositorys_own_tests_run_on_its_own_branches_only_and_for_maintainers() -> None:
+def test_ci_runs_only_for_maintainers_and_on_the_repositorys_own_branches() -> None:
     ours = {"head_ref": "dependabot/pip/packages", "head_repository": 5, "base_repository": 5}
     known = facts(offer=offer(pull=pull(**ours)))
     may = replace(known, permission=Permission.WRITE)
@@ -627,7 +629,7 @@ def test_the_repositorys_own_tests_run_on_its_own_branches_only_and_for_maintain
         assert words in refusal(decide(said("/ci", by=BOB), changed_one))
 
 
-def test_what_was_pushed_since_a_maintainer_looked_does_not_run() -> None:
+def test_a_commit_pushed_after_the_maintainers_check_command_does_not_run() -> None:
     later = NOW + timedelta(seconds=2)
 
     def check(**changes: Any) -> Decision:
@@ -656,7 +658,7 @@ def test_what_was_pushed_since_a_maintainer_looked_does_not_run() -> None:
         ("issue_comment", {"action": "created", "issue": {"number": 3}}),
     ],
 )
-def test_other_events_are_nothing(name: str, payload: dict[str, Any]) -> None:
+def test_other_events_are_ignored(name: str, payload: dict[str, Any]) -> None:
     assert isinstance(read_event(name, payload), Nothing)
 
 
@@ -670,7 +672,7 @@ def test_other_events_are_nothing(name: str, payload: dict[str, Any]) -> None:
         ("issue_comment", {"action": 1}),
     ],
 )
-def test_what_github_never_sends_is_an_error(name: str, payload: object) -> None:
+def test_a_payload_that_github_never_sends_is_an_error(name: str, payload: object) -> None:
     with pytest.raises(GitHubError):
         read_event(name, payload)
 
@@ -732,7 +734,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         yield Stage(server, tmp_path)
 
 
-def test_a_ready_pull_request_is_asked_for_told_and_started(stage: Stage) -> None:
+def test_a_ready_pull_request_gets_a_request_a_comment_and_a_run(stage: Stage) -> None:
     alice = stage.world.add_user("alice")
     pull = stage.world.open_pull(alice, {PATH: SOURCE})
     stage.server.log.clear()
@@ -755,7 +757,7 @@ def test_an_event_that_comes_twice_changes_nothing(stage: Stage) -> None:
     assert (stage.bodies(pull.number), len(stage.requests()), len(stage.world.runs)) == before
 
 
-def test_a_refusal_is_one_comment_that_a_mended_push_replaces(stage: Stage) -> None:
+def test_a_refusal_comment_is_replaced_after_a_corrected_push(stage: Stage) -> None:
     alice = stage.world.add_user("alice")
     pull = stage.world.open_pull(alice, {PATH: b"x = 1\n"})
     stage.intake()
@@ -767,7 +769,7 @@ def test_a_refusal_is_one_comment_that_a_mended_push_replaces(stage: Stage) -> N
     assert "WARNING" not in body and "queued since" in body and len(stage.requests()) == 1
 
 
-def test_what_is_cancelled_is_ended_told_and_stopped(stage: Stage) -> None:
+def test_a_cancelled_request_is_ended_and_reported_and_its_run_stopped(stage: Stage) -> None:
     alice = stage.world.add_user("alice")
     pull = stage.world.open_pull(alice, {PATH: SOURCE})
     stage.intake()
@@ -780,7 +782,7 @@ def test_what_is_cancelled_is_ended_told_and_stopped(stage: Stage) -> None:
     assert stage.server.requests("POST */cancel")
 
 
-def test_a_strangers_command_costs_a_request_and_a_query_and_gets_no_answer(stage: Stage) -> None:
+def test_a_strangers_command_costs_two_api_calls_and_gets_no_answer(stage: Stage) -> None:
     pull = stage.world.open_pull(stage.world.add_user("alice"), {PATH: SOURCE})
     stage.intake()
     comment = stage.world.add_comment(pull.number, stage.world.add_user("mallory"), "/cancel")
@@ -790,7 +792,7 @@ def test_a_strangers_command_costs_a_request_and_a_query_and_gets_no_answer(stag
     assert len(stage.bodies(pull.number)) == 2 and not comment.reactions and stage.requests()[0].is_open
 
 
-def test_a_task_of_a_fork_is_read_and_not_run(stage: Stage) -> None:
+def test_a_task_in_a_fork_is_read_but_not_run(stage: Stage) -> None:
     trap = b"open('/tmp/pullrank-was-here', 'w')\nraise SystemExit\n"
     files = {"tasks/vectoradd/task.yml": b"titel: x\n", "tasks/vectoradd/reference.py": trap}
     pull = stage.world.open_pull(stage.world.add_user("carol"), files)
@@ -800,7 +802,7 @@ def test_a_task_of_a_fork_is_read_and_not_run(stage: Stage) -> None:
     assert not Path("/tmp/pullrank-was-here").exists()
 
 
-def test_a_plain_contribution_hears_nothing(stage: Stage) -> None:
+def test_a_plain_contribution_gets_no_comment(stage: Stage) -> None:
     pull = stage.world.open_pull(stage.world.add_user("carol"), {"README.md": b"Better\n"})
     assert "changes no submission" in stage.intake()
     assert not stage.bodies(pull.number) and not stage.requests()
@@ -813,7 +815,7 @@ def told(words: str) -> Iterator[None]:
     assert words in str(error.value)
 
 
-def test_a_payload_that_cannot_be_read_is_said_in_a_line(stage: Stage) -> None:
+def test_an_unreadable_payload_is_reported_in_one_line(stage: Stage) -> None:
     path = stage.tmp_path / "event.json"
     with GitHub(stage.world.repository, stage.token, stage.server.api_url) as github:
         with told("cannot be read"):
@@ -838,7 +840,7 @@ def first_asked(decision: Decision) -> list[datetime | None]:
     return [request.first_asked_at for request in decision.requests]
 
 
-def test_what_happened_in_time_is_ranked_however_late_we_hear_of_it() -> None:
+def test_an_event_before_the_deadline_is_ranked_even_if_delivered_late() -> None:
     decision = decide(happened(), closing(happened_at=NOW))
     assert boards(decision) == ["CPU ranked 1", "H100 ranked 1"] and first_asked(decision) == [NOW, NOW]
     assert [request.asked_at for request in decision.requests] == [LATER, LATER]
@@ -850,19 +852,19 @@ def test_what_happened_in_time_is_ranked_however_late_we_hear_of_it() -> None:
 
 
 @pytest.mark.parametrize("command", ["/rerun gpu=CPU", "/rank gpu=CPU"])
-def test_with_what_we_failed_its_author_is_not_late(command: str) -> None:
+def test_a_judging_that_we_failed_can_be_repeated_after_the_deadline(command: str) -> None:
     failed = asked(state=EndState.FAILED)
     decision = decide(said(command), closing(history=(failed,)))
     assert boards(decision) == ["CPU ranked 2"] and first_asked(decision) == [failed.request.asked_at]
 
 
 @pytest.mark.parametrize("state", [None, EndState.JUDGED])
-def test_after_the_deadline_no_test_takes_the_place_of_what_was_ranked_in_time(state: EndState | None) -> None:
+def test_a_late_event_does_not_replace_a_ranked_request_with_a_test(state: EndState | None) -> None:
     decision = decide(happened(PullAction.PUSHED), closing(history=(asked(state=state),), happened_at=LATER))
     assert boards(decision) == ["H100 test 1"] and not ends(decision)
 
 
-def test_what_was_judged_is_not_ranked_again_after_the_deadline() -> None:
+def test_a_judged_submission_is_not_ranked_again_after_the_deadline() -> None:
     judged = asked(state=EndState.JUDGED)
     assert boards(decide(said("/rerun gpu=CPU"), closing(history=(judged,)))) == ["CPU test 1"]
     assert "closed at" in refusal(decide(said("/rank gpu=CPU"), closing(history=(judged,))))

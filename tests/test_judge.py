@@ -106,7 +106,7 @@ def test_each_kind_of_submission_gets_its_verdict_and_a_message(sitting, source,
     assert (judgement.verdict, message in judgement.message) == (verdict, True), judgement.message
 
 
-def test_memory_that_is_taken_bit_by_bit_is_too_much_in_the_end(board):
+def test_memory_taken_bit_by_bit_still_exceeds_the_limit(board):
     patient = replace(board, limits=replace(board.limits, case_timeout_s=30, test_timeout_s=60))
     judgement = verdict_of(patient, AROUND.format("return [bytearray(b'x') * 2**26 for _ in range(40)]"))
     assert judgement.verdict is Verdict.MEMORY_LIMIT_EXCEEDED, judgement.message
@@ -127,7 +127,7 @@ def test_every_failing_test_is_reported(sitting):
     assert re.search(r"output\[\d+\] is .* expected", judgement.tests[1].message)
 
 
-def test_state_that_is_right_by_luck_only_is_found_out(sitting):
+def test_a_stale_cached_output_is_a_wrong_answer_in_a_benchmark(sitting):
     # The cheat of caches: answer a shape that was seen before with what was right then.
     source = "seen = {}\ndef custom_kernel(data):\n    return seen.setdefault(data.shape, data + 1)\n"
     judgement = sitting.judge(submission(source), Mode.BENCHMARK)
@@ -166,7 +166,7 @@ def test_calls_that_stall_count_in_full_from_the_third_run_on(sitting):
     assert all(run.time_us > 10_000 for run in runs[2:])
 
 
-def test_a_challenger_is_dueled_and_a_slower_champion_beaten(board, unsteady):
+def test_a_challenger_duels_and_beats_a_slower_champion(board, unsteady):
     slow = submission(SLOW, "slow-sample")
     champion = Champion(submission=slow, score=Interval(value=1000, low=990, high=1010), nominal_us=(10.0,))
     judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion)
@@ -177,12 +177,12 @@ def test_a_challenger_is_dueled_and_a_slower_champion_beaten(board, unsteady):
     assert case.blocks == next(look for look in DUEL_LOOKS if is_decided(duel_interval(ratios[:look])))
 
 
-def test_a_challenger_far_behind_is_not_dueled(board, unsteady):
+def test_a_challenger_far_behind_gets_no_duel(board, unsteady):
     champion = Champion(submission=submission(GOOD, "x"), score=Interval(value=10, low=9, high=11), nominal_us=(10.0,))
     assert judge(board, submission(SLOW), Mode.RANKED, champion=champion).duel is None
 
 
-def test_without_walls_the_judgement_says_so_and_cannot_rank(board, unsteady):
+def test_a_judgement_without_a_sandbox_says_so_and_cannot_rank(board, unsteady):
     judgement = judge(board, submission(GOOD), Mode.RANKED, sandbox="none")
     assert judgement.verdict is Verdict.ACCEPTED
     assert (judgement.sandbox.kind, judgement.claim, judgement.is_rankable) == ("none", "self-timed", False)
@@ -280,23 +280,23 @@ def champion_of(source):
     )
 
 
-def test_a_champion_matters_to_ranking_alone(board):
+def test_a_champion_matters_only_in_ranked_mode(board):
     champion = Champion(submission=submission(GOOD, "x"), score=Interval(value=1, low=1, high=1), nominal_us=(10.0,))
     assert judge(board, submission(GOOD + "#"), Mode.TEST, champion=champion).verdict is Verdict.ACCEPTED
 
 
-def test_an_output_of_a_thousand_numbers_is_wrong_and_no_tampering(sitting):
+def test_an_output_of_thousands_of_numbers_is_wrong_but_not_tampering(sitting):
     judgement = sitting.judge(submission(AROUND.format("return list(range(5000))")), Mode.TEST)
     assert judgement.verdict is Verdict.WRONG_ANSWER
 
 
-def test_a_slow_import_takes_nothing_of_the_time_that_both_sides_share(board):
+def test_a_slow_import_does_not_use_up_the_shared_benchmark_time(board):
     slow = "import time\ntime.sleep(1.2)\n" + GOOD
     hurried = replace(board, limits=replace(board.limits, benchmark_timeout_s=7))  # six imports alone take longer
     assert verdict_of(hurried, slow, Mode.BENCHMARK).verdict is Verdict.ACCEPTED
 
 
-def test_an_import_that_the_build_could_not_shorten_is_too_slow_for_a_benchmark(board, monkeypatch):
+def test_a_too_slow_import_in_a_benchmark_exceeds_the_time_limit(board, monkeypatch):
     monkeypatch.setattr(phase, "IMPORT_S", 0.3)
     judgement = verdict_of(board, "import time\ntime.sleep(0.6)\n" + GOOD, Mode.BENCHMARK)
     assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED
@@ -352,7 +352,7 @@ def test_an_endless_call_exceeds_its_limit_beside_other_programs_too(board, all_
     assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED, judgement.message
 
 
-def test_a_program_that_waits_for_a_core_starves_and_one_that_sleeps_does_not():
+def test_a_waiting_program_starves_and_a_sleeping_one_does_not():
     core = min(cores.own())
     with busy_loops(1, core), contextlib.ExitStack() as cleanup:
         loop, sleeper = (
@@ -374,7 +374,7 @@ def test_a_program_that_waits_for_a_core_starves_and_one_that_sleeps_does_not():
         assert measured[0].seconds([]) == 0.0, "a process that has ended waits for nothing"
 
 
-def test_time_that_goes_to_our_own_yielding_processes_is_not_taken_from_a_player():
+def test_our_own_yielding_processes_do_not_count_as_starving_a_player():
     core = min(cores.own())
     with contextlib.ExitStack() as cleanup:
         spinner, loop = (subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2))
@@ -391,7 +391,7 @@ def test_time_that_goes_to_our_own_yielding_processes_is_not_taken_from_a_player
         assert counted.seconds([loop.pid]) - not_counted.seconds([loop.pid]) > spun_s / 2 > 0
 
 
-def test_what_a_spinner_misses_while_the_player_is_stopped_is_company():
+def test_time_a_spinner_misses_while_the_player_is_stopped_counts_as_company():
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as spinner:
         try:
             spinner.send_signal(signal.SIGSTOP)

@@ -59,7 +59,7 @@ def test_every_version_has_a_kept_sample() -> None:
     assert [path.name for path in sorted(SAMPLES.glob("*.json"))] == [f"v{n + 1}.json" for n in range(VERSION)]
 
 
-def test_the_sample_tells_what_it_should() -> None:
+def test_the_newest_sample_has_the_expected_facts() -> None:
     judgement = NEWEST_JUDGEMENT
     assert (judgement.submission.login, judgement.verdict, judgement.mode) == ("grace-h", Verdict.ACCEPTED, Mode.RANKED)
     assert (len(judgement.tests), len(judgement.benchmarks)) == (3, 2)
@@ -87,7 +87,7 @@ params = st.dictionaries(
     seconds=st.floats(0, 1e6),
     seed=st.none() | st.integers(0, 2**63 - 1),
 )
-def test_whatever_a_judgement_says_survives_the_file(
+def test_a_judgement_survives_writing_and_reading_unchanged(
     case_params: Fields, message: str, log: str, at: datetime, seconds: float, seed: int | None
 ) -> None:
     wrong = Verdict.WRONG_ANSWER
@@ -136,13 +136,13 @@ def forfeit(verdict: Verdict = Verdict.RUN_TIME_ERROR) -> Forfeit:
     return Forfeit(opponent="ada", opponent_digest="d" * 64, verdict=verdict, message="It crashed.")
 
 
-def test_a_forfeited_duel_is_read_again() -> None:
+def test_a_forfeited_duel_is_written_and_read_back() -> None:
     judgement = sample(duel=None, forfeit=forfeit())
     assert Judgement.from_json(judgement.to_json()).forfeit == forfeit()
     assert "forfeit" not in NEWEST_JUDGEMENT.to_json(), "files of earlier versions stay the same"
 
 
-def test_all_samples_of_a_run_count_if_it_stalls_but_an_anchor_never_stalls() -> None:
+def test_all_samples_of_a_stalled_run_count_but_an_anchor_cannot_stall() -> None:
     still = [Run(order=n, warmups_us=(), samples_us=(10.0,) * 5, seeds=(n,) * 5, **NEW) for n in range(2)]
     stalled = still[0].model_copy(update={"estimator": "mean", "samples_us": (10.0,) * 4 + (1e6,)})
     rest: Fields = {"overhead_us": 1.0, "bound_us": 1.0, "steady": True, "note": ""}
@@ -151,7 +151,7 @@ def test_all_samples_of_a_run_count_if_it_stalls_but_an_anchor_never_stalls() ->
         Timing.of((still[1],), (stalled,), **rest)
 
 
-def test_a_runs_estimator_is_kept_and_old_files_have_the_median() -> None:
+def test_a_run_keeps_its_estimator_and_old_files_use_the_median() -> None:
     samples = (1.0, 1.0, 3.0, 4.0, 9.0)
     old, new = (Run(order=0, warmups_us=(), samples_us=samples, seeds=(0,) * 5, **by) for by in ({}, NEW))
     assert (old.time_us, new.time_us) == (3.0, pytest.approx(8 / 3))
@@ -229,7 +229,7 @@ REFUSED: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)
-def test_a_judgement_cannot_hold(make: Callable[[], object]) -> None:
+def test_a_judgement_cannot_hold_invalid_fields(make: Callable[[], object]) -> None:
     with pytest.raises(ValidationError):
         make()
 
@@ -243,7 +243,7 @@ def test_a_judgement_cannot_hold(make: Callable[[], object]) -> None:
         ({"verdict": Verdict.TIME_LIMIT_EXCEEDED, "cases": (BUILD, case(verdict=Verdict.TIME_LIMIT_EXCEEDED))}, False),
     ],
 )
-def test_what_is_ranked_accepted_and_walled_can_rank(changes: Fields, is_rankable: bool) -> None:
+def test_only_a_ranked_accepted_and_sandboxed_judgement_can_rank(changes: Fields, is_rankable: bool) -> None:
     assert sample(**changes).is_rankable is is_rankable
 
 
@@ -283,14 +283,14 @@ FORGED: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "reason"), FORGED.values(), ids=FORGED)
-def test_a_file_is_refused_with_the_reason(text: str, reason: str) -> None:
+def test_a_broken_or_forged_file_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(JudgementError) as caught:
         Judgement.from_json(text)
     assert reason in str(caught.value)
 
 
 @pytest.mark.parametrize("log", ["", r"\"\"", r"\u0022\u0022", r"\u0022" * 4, r"\u0022" * 6])
-def test_no_quotation_marks_hide_a_key_that_stands_twice(log: str) -> None:
+def test_quotation_marks_do_not_hide_a_duplicate_key(log: str) -> None:
     text = edited(lambda it: it.update(log=json.loads(f'"{log}"')))
     start, rest = text.split('"log": ')
     twice = f'{start}"log": "", "log": "{log}", ' + rest[rest.index('"checksum') :]
@@ -299,7 +299,7 @@ def test_no_quotation_marks_hide_a_key_that_stands_twice(log: str) -> None:
 
 
 @pytest.mark.parametrize("log", ["µs ± 1 %", "\x00\x1b\x7f", '"quoted" \\', "1e-7,", "e-1]", "\U0001f600", "\u2028"])
-def test_a_whole_file_is_read_whatever_it_says(log: str) -> None:
+def test_odd_characters_in_a_log_do_not_prevent_reading_the_file(log: str) -> None:
     text = edited(lambda it: (it.update(log=log), it.update(message='"')))
     assert Judgement.from_json(text).log == log
     assert Judgement.from_json(json.dumps(json.loads(text), ensure_ascii=False)).log == log
@@ -310,7 +310,7 @@ def test_a_whole_file_is_read_whatever_it_says(log: str) -> None:
 @pytest.mark.parametrize(
     "data", [b"\xff\xfe\x00", b"\x80", bytes(32 * 1024 * 1024 + 1)], ids=["utf-16", "latin", "large"]
 )
-def test_bytes_that_are_no_text_are_refused(data: bytes) -> None:
+def test_a_file_that_is_not_utf8_or_too_large_is_refused(data: bytes) -> None:
     with pytest.raises(JudgementError):
         Judgement.from_json(data)
 
@@ -341,5 +341,5 @@ def test_a_changed_byte_never_goes_unnoticed(data: st.DataObject) -> None:
         ("int f() { return 1; }", ".cu", "C++"),
     ],
 )
-def test_the_language_is_what_a_source_imports(source: str, suffix: str, language: str) -> None:
+def test_the_language_is_detected_from_the_source_and_suffix(source: str, suffix: str, language: str) -> None:
     assert language_of(source, suffix) == language

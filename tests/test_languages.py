@@ -42,7 +42,7 @@ ON_A_CPU = [example for example in EXAMPLES.values() if not example.needs_gpu]
 needs_nvcc = pytest.mark.skipif(not shutil.which("nvcc"), reason="nvcc is not on this machine")
 
 
-def test_there_is_one_for_each_language():
+def test_the_guide_has_an_example_for_each_language():
     assert list(EXAMPLES) == [
         "PyTorch",
         "Triton",
@@ -61,14 +61,14 @@ def test_there_is_one_for_each_language():
 
 
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
-def test_each_is_a_submission_to_its_task(example):
+def test_each_example_is_a_valid_submission_to_its_task(example):
     directives = read_directives(example.submission.text, example.submission.name)
     assert directives.leaderboard == ("axpy_cuda" if example.is_compiled else "vectoradd")
     assert not example.submission.find_fault(needs_kernel=True)
 
 
 @pytest.mark.parametrize("example", PYTHON, ids=lambda example: example.name)
-def test_whatever_it_imports_that_is_not_everywhere_it_says(example):
+def test_an_example_declares_every_package_that_it_imports(example):
     tree = ast.parse(example.submission.text)
     modules = [
         node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
@@ -91,7 +91,7 @@ def sitting():
 
 @pytest.mark.walls
 @pytest.mark.parametrize("example", ON_A_CPU, ids=lambda example: example.name)
-def test_what_runs_on_a_cpu_is_right_there(example, sitting):
+def test_each_example_for_a_cpu_is_accepted_there(example, sitting):
     if reason := example.why_skipped():
         pytest.skip(reason)
     judgement = sitting.judge(example.submission, Mode.TEST)
@@ -109,7 +109,7 @@ print(len(os.listdir("/cache/jax")), flush=True)
 
 @pytest.mark.walls
 @pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="jax is not on this machine")
-def test_what_jax_compiled_in_the_build_is_not_compiled_again():
+def test_jax_does_not_compile_again_after_the_build():
     entry = PlayerFiles(name="test", files={"submission.py": JITTED + "custom_kernel = print\n"})
     kept = []
     with Sandbox("bubblewrap", memory_gib=4) as sandbox:
@@ -123,7 +123,7 @@ def test_what_jax_compiled_in_the_build_is_not_compiled_again():
 
 @pytest.mark.walls
 @pytest.mark.parametrize("example", COMPILED, ids=lambda example: example.name)
-def test_what_stands_in_cuda_is_compiled_for_a_gpu(example):
+def test_a_cuda_example_is_compiled_for_a_gpu(example):
     if reason := example.why_skipped():
         pytest.skip(reason)
     board = example.board("sm_90a")
@@ -134,7 +134,7 @@ def test_what_stands_in_cuda_is_compiled_for_a_gpu(example):
 
 @needs_nvcc
 @pytest.mark.parametrize("name", ["CUDA C++ by load_inline", "A torch extension"])
-def test_what_stands_in_cuda_within_python_is_compiled_for_a_gpu(name, tmp_path):
+def test_a_cuda_kernel_inside_python_is_compiled_for_a_gpu(name, tmp_path):
     # Without torch's own headers for CUDA, which its build for CPUs has not all of: the stream and the tensor are left out.
     sources = re.findall(r'"""(.*?)"""', EXAMPLES[name].submission.text, re.DOTALL)
     source = next(source for source in sources if "__global__" in source)
@@ -159,7 +159,7 @@ def test_what_stands_in_cuda_within_python_is_compiled_for_a_gpu(name, tmp_path)
 
 @pytest.mark.walls
 @pytest.mark.skipif(not (shutil.which("g++") and shutil.which("ninja")), reason="g++ or ninja is not on this machine")
-def test_the_extension_s_operator_is_compiled_and_called_with_the_host_s_sum_behind_it(sitting):
+def test_the_extensions_operator_is_compiled_and_called_with_a_cpu_kernel(sitting):
     """All of it but the kernel: torch's headers, the operator's registration, and the call from Python."""
     text = EXAMPLES["A torch extension"].submission.text
     sum_on_the_host = """
@@ -176,7 +176,7 @@ void launch_add(void *a, const void *b, int64_t count) {
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
 
 
-def test_numba_s_kernel_is_right_in_its_simulator(tmp_path):
+def test_numbas_kernel_is_right_in_its_simulator(tmp_path):
     pytest.importorskip("numba")
     (tmp_path / "submission.py").write_bytes(EXAMPLES["Numba"].submission.source)
     code = """
@@ -196,7 +196,7 @@ assert (a == numpy.arange(300) + 1).all()
     assert done.returncode == 0, done.stderr
 
 
-def test_a_library_s_place_flags_and_macros_reach_the_compiler(tmp_path):
+def test_a_librarys_path_flags_and_macros_reach_the_compiler(tmp_path):
     config = EXAMPLES["ThunderKittens"].board("sm_90a").task.config
     assert config.include_dirs == ("thunderkittens",)
     assert config.defines == {"AXPY_BLOCK": "256", "KITTENS_HOPPER": ""}
@@ -208,19 +208,19 @@ def test_a_library_s_place_flags_and_macros_reach_the_compiler(tmp_path):
 
 
 @needs_nvcc
-def test_the_plain_one_needs_nothing_but_nvcc():
+def test_the_plain_cuda_example_needs_only_nvcc():
     plain = EXAMPLES["CUDA C++ in a file of its own"]
     assert plain.why_skipped() == "" and not plain.libraries
     assert "-arch=sm_100a" in recipe_of(plain.board("sm_100a")).command
 
 
-def test_what_nvcc_compiles_for_is_known_by_the_device_s_name():
+def test_the_devices_name_determines_nvccs_architecture():
     assert arch_of("NVIDIA H200") == arch_of("NVIDIA H100 80GB HBM3") == "sm_90a"
     assert arch_of("Abacus 9000") is None
 
 
 @pytest.mark.walls
-def test_check_gpu_judges_them_and_says_what_it_skips(capsys, monkeypatch):
+def test_check_gpu_judges_the_examples_and_names_the_skipped_ones(capsys, monkeypatch):
     monkeypatch.setattr("harness.task_check.needs._is_here", lambda need: need != "jax")
     assert run(["--rehearse", "--only", "J"], main) == 0
     assert "| JAX, as in the guide | AC | skipped |" in (shown := capsys.readouterr().out)
@@ -230,7 +230,7 @@ def test_check_gpu_judges_them_and_says_what_it_skips(capsys, monkeypatch):
     assert [(one["name"], one["verdict"]) for one in seen] == [("PyTorch, as in the guide", "AC")]
 
 
-def test_an_example_that_its_directive_keeps_for_other_boards_is_skipped(tmp_path):
+def test_an_example_with_a_directive_for_other_boards_is_skipped(tmp_path):
     shutil.copytree(ROOT / "tests" / "tasks" / "tiny", tmp_path / "tiny", ignore=shutil.ignore_patterns("__pycache__"))
     path = tmp_path / "tiny" / "examples" / "accepted" / "wants_a_gpu.py"
     path.write_text("#!POPCORN gpus H100 A100\ndef custom_kernel(data):\n    return data.cuda()\n")
@@ -240,5 +240,5 @@ def test_an_example_that_its_directive_keeps_for_other_boards_is_skipped(tmp_pat
     assert isinstance(judgement, Judgement) and judgement.verdict is Verdict.ACCEPTED
 
 
-def test_the_guide_names_the_task_that_the_last_four_are_for():
+def test_the_guide_names_the_task_of_the_compiled_examples():
     assert CUDA_TASK.relative_to(ROOT).as_posix() in (ROOT / "site/pages/participants-cuda.md").read_text()

@@ -53,7 +53,7 @@ def minutes(ledger: Ledger, **filters: str) -> list[int]:
     return [one.finished_at.minute for one in ledger.judgements(**filters).judgements]
 
 
-def test_what_was_appended_comes_back(tmp_path: Path) -> None:
+def test_an_appended_judgement_can_be_read_back(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     judgement = judged()
     path = ledger.append(judgement, "r1")
@@ -65,7 +65,7 @@ def test_what_was_appended_comes_back(tmp_path: Path) -> None:
     assert not contents.faults
 
 
-def test_a_pull_request_and_its_head_name_the_file(tmp_path: Path) -> None:
+def test_a_judgement_file_is_named_by_its_pull_request_and_head(tmp_path: Path) -> None:
     submission = SubmissionInfo(
         login="ada", digest="d" * 64, lines=3, pull_request=17, head_sha="0123456789abcdef" + "0" * 24
     )
@@ -79,7 +79,7 @@ def test_a_ledger_that_does_not_exist_is_empty(tmp_path: Path) -> None:
     assert (contents.judgements, contents.faults) == ((), ())
 
 
-def test_judgements_come_in_the_order_in_which_they_finished_then_by_path(tmp_path: Path) -> None:
+def test_judgements_are_sorted_by_finishing_time_then_by_path(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     for login, minute in [("cy", 5), ("ada", 9), ("bob", 1), ("zoe", 5), ("ada", 3)]:
         ledger.append(judged(login, minute), f"r{minute}")
@@ -89,7 +89,7 @@ def test_judgements_come_in_the_order_in_which_they_finished_then_by_path(tmp_pa
     ]  # fmt: skip
 
 
-def test_one_task_and_one_gpu_can_be_asked_for(tmp_path: Path) -> None:
+def test_judgements_can_be_filtered_by_task_and_gpu(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     boards = [("vectoradd", "CPU"), ("vectoradd", "H100"), ("matmul", "CPU"), ("matmul", "H100")]
     for minute, (task, gpu) in enumerate(boards):
@@ -100,7 +100,7 @@ def test_one_task_and_one_gpu_can_be_asked_for(tmp_path: Path) -> None:
     assert minutes(ledger, task="vectoradd", gpu="H100") == [1]
 
 
-def test_nothing_is_written_over_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_the_ledger_overwrites_no_judgement_and_leaves_no_temporary_files(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     path = ledger.append(judged(minute=1), "r1")
     with pytest.raises(LedgerError, match="never overwritten"):
@@ -110,7 +110,7 @@ def test_nothing_is_written_over_and_nothing_is_left_behind(tmp_path: Path) -> N
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
-def test_a_link_that_waits_under_the_name_is_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_under_the_files_name_is_not_followed(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger")
     path = ledger.append(judged(), "r1")
     path.unlink()
@@ -235,7 +235,7 @@ FAULTS: list[tuple[Callable[[Path], None], str]] = [
 
 
 @pytest.mark.parametrize(("harm", "reason"), FAULTS, ids=[harm.__name__ for harm, _ in FAULTS])
-def test_a_file_that_is_no_judgement_is_named_and_left_out(
+def test_a_bad_judgement_file_is_reported_and_left_out(
     tmp_path: Path, harm: Callable[[Path], None], reason: str
 ) -> None:
     ledger = Ledger(tmp_path / "ledger")
@@ -249,15 +249,13 @@ def test_a_file_that_is_no_judgement_is_named_and_left_out(
     assert str(contents.faults[0]).startswith("judgements/")
 
 
-def test_a_file_where_the_judgements_should_be_is_named(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_judgements_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "judgements").write_text("")
     for contents in (Ledger(tmp_path).judgements(), Ledger(tmp_path).judgements("vectoradd", "CPU")):
         assert [str(fault) for fault in contents.faults] == ["judgements: cannot be read: Not a directory"]
 
 
-def test_a_folder_that_cannot_be_read_is_named_and_the_rest_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_folder_is_reported_and_the_rest_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger(tmp_path)
     ledger.append(judged("ada"), "r1")
     closed = ledger.append(judged("bob"), "r2").parent
@@ -326,7 +324,7 @@ def test_a_request_is_open_until_it_has_ended(tmp_path: Path) -> None:
     ]
 
 
-def test_a_ranked_request_knows_where_its_judgement_lies(tmp_path: Path) -> None:
+def test_a_ranked_request_knows_the_path_of_its_judgement(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.append_request(request := asked())
     assert not ledger.has_judgement_of(request)
@@ -351,7 +349,7 @@ def test_an_event_that_comes_twice_makes_one_request(tmp_path: Path) -> None:
     assert len(statuses(ledger)) == 2
 
 
-def test_what_was_said_first_about_the_end_of_a_request_holds(tmp_path: Path) -> None:
+def test_the_first_ending_of_a_request_is_kept(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.append_request(request := asked())
     assert ledger.append_ending(request, ended(request, EndState.CANCELLED))
@@ -360,7 +358,7 @@ def test_what_was_said_first_about_the_end_of_a_request_holds(tmp_path: Path) ->
     assert status.ending and status.ending.state is EndState.CANCELLED
 
 
-def test_what_was_withdrawn_may_have_cost_something(tmp_path: Path) -> None:
+def test_a_withdrawn_request_can_have_a_cost(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.append_request(request := asked())
     ledger.append_ending(request, ended(request, EndState.SUPERSEDED))
@@ -372,7 +370,7 @@ def test_what_was_withdrawn_may_have_cost_something(tmp_path: Path) -> None:
         ledger.append_spent(asked(13), spent(request))
 
 
-def test_endings_tell_when_and_of_which_request_though_that_is_not_here(tmp_path: Path) -> None:
+def test_endings_are_found_by_time_even_without_their_requests(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     early, late, still_open = asked(1), asked(2, minute=5), asked(3, minute=9)
     for request in (early, late, still_open):
@@ -385,7 +383,7 @@ def test_endings_tell_when_and_of_which_request_though_that_is_not_here(tmp_path
     assert ledger.ended_since(late.asked_at) == [late.place]
 
 
-def test_requests_of_some_pull_requests_can_be_asked_for(tmp_path: Path) -> None:
+def test_requests_can_be_filtered_by_pull_request(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     for number in (1, 2, 12):
         ledger.append_request(asked(number))
@@ -393,12 +391,12 @@ def test_requests_of_some_pull_requests_can_be_asked_for(tmp_path: Path) -> None
     assert not ledger.requests(pulls=()).facts
 
 
-def test_an_ending_ends_its_own_request(tmp_path: Path) -> None:
+def test_an_ending_of_another_request_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="is not for request"):
         Ledger(tmp_path).append_ending(asked(12), ended(asked(13)))
 
 
-def test_requests_come_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
+def test_requests_are_listed_in_the_order_they_were_made(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     for number, minute in [(5, 3), (3, 1), (4, 3), (1, 24 * 60), (2, 2)]:
         ledger.append_request(asked(number, minute=minute))
@@ -471,7 +469,7 @@ REQUEST_FAULTS: list[tuple[Callable[[Path, Path], None], int, str]] = [
 
 
 @pytest.mark.parametrize(("harm", "left", "reason"), REQUEST_FAULTS)
-def test_a_file_that_is_no_request_is_named_and_the_rest_is_read(
+def test_a_bad_request_file_is_reported_and_the_rest_is_read(
     tmp_path: Path, harm: Callable[[Path, Path], Any], left: int, reason: str
 ) -> None:
     ledger = Ledger(tmp_path)
@@ -504,7 +502,7 @@ def test_an_account_stays_as_it_was_first_seen(tmp_path: Path) -> None:
     ]
 
 
-def test_decisions_are_kept_in_their_order(tmp_path: Path) -> None:
+def test_moderation_decisions_are_listed_in_order_of_time(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ban = Moderation(id="b", action=Action.BAN, user_id=7, reason="Attacked the judge.", by=1, at=START)
     lifted = Moderation(

@@ -106,14 +106,14 @@ def files_of(*requests: Request) -> set[str]:
         (either(requests_of(70), account_of(7, "ada")), {"accounts/7-ada.json"} | files_of(SEVENTIES)),
     ],
 )  # fmt: skip
-def test_a_choice_picks_by_names_alone(choice: Choice, expected: Iterable[str]) -> None:
+def test_a_choice_selects_files_by_their_names_alone(choice: Choice, expected: Iterable[str]) -> None:
     assert set(choice(NAMES)) == set(expected)
 
 
-def test_what_has_not_ended_is_open() -> None:
+def test_a_request_without_an_ending_is_open() -> None:
     assert str(SEVENS_ON_H100.place) in set(open_requests(NAMES))
     assert not files_of(*ENDED) & set(open_requests(NAMES))
 
 
-def test_boards_are_those_with_a_judgement() -> None:
+def test_only_boards_with_a_judgement_are_listed() -> None:
     assert boards_in(NAMES) == {("vectoradd", "CPU")}

@@ -23,11 +23,11 @@ def test_every_long_test_exists(request):
 
 
 @pytest.mark.parametrize("asked_for", [["tests/test_workflow_scenarios.py"], ["-k", "faster_file_is_merged"]])
-def test_a_long_test_is_run_when_it_is_asked_for(asked_for):
+def test_a_long_test_runs_when_it_is_selected(asked_for):
     assert SLOW in collected(*asked_for)
 
 
-def test_all_tests_are_run_but_the_long_ones():
+def test_all_tests_except_the_long_ones_run_by_default():
     usual = collected("--ignore-glob=*/test_[a-v]*.py")
     assert QUICK in usual
     assert SLOW not in usual

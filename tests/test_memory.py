@@ -33,7 +33,7 @@ SecPageTables:      7777 kB
 """
 
 
-def test_the_machines_memory_is_read_by_the_whole_names_of_its_fields():
+def test_memory_fields_are_matched_by_their_whole_names():
     assert Meminfo.parse(MEMINFO) == Meminfo(available=22567112 * 1024, unowned=(8192 + 2048) * 1024)
     assert Meminfo.parse(b"MemTotal: 1 kB\n") == Meminfo(0, 0)
 
@@ -53,7 +53,7 @@ def test_this_machines_memory_is_read():
         ("oom 0\noom_kill 1\n", JudgeError),  # a group above it, or the machine, has run out: by whose doing is open
     ],
 )
-def test_a_player_that_its_cgroup_has_ended_is_blamed_only_for_its_own_limit(tmp_path, events, expected):
+def test_a_player_killed_by_its_cgroup_is_blamed_only_for_its_limit(tmp_path, events, expected):
     (tmp_path / "memory.events").write_text(f"low 0\nhigh 0\nmax 7\n{events}")
     limited = LimitedMemory(tmp_path, 1 << 30)
     with pytest.raises(expected) if expected else contextlib.nullcontext() as caught:
@@ -113,7 +113,7 @@ HOARDS = {
 
 @pytest.mark.walls
 @pytest.mark.parametrize("hoard", HOARDS)
-def test_what_can_be_proved_to_be_a_players_ends_it(sandbox, hoard):
+def test_a_player_is_ended_for_memory_that_is_provably_its_own(sandbox, hoard):
     foul = end_of(sandbox, HOARDS[hoard])
     assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
     assert foul.message.endswith("GiB of memory; the limit is 0.5 GiB.")
@@ -132,7 +132,7 @@ HIDDEN = """
 
 
 @pytest.mark.walls
-def test_what_is_hidden_is_let_be_until_the_machine_runs_out_and_then_proved_by_the_players_end(sandbox):
+def test_hidden_memory_is_proved_by_the_players_end_on_a_full_machine(sandbox):
     with sandbox.seat(entry(HIDDEN)) as player:
         assert isinstance(load(player), Loaded)
         player.check_memory()
@@ -157,7 +157,7 @@ UNREAD = """
 
 
 @pytest.mark.walls
-def test_what_is_hidden_in_messages_that_the_referee_has_not_read_is_proved_by_the_players_end(sandbox, monkeypatch):
+def test_memory_hidden_in_unread_messages_is_proved_by_the_players_end(sandbox, monkeypatch):
     monkeypatch.setattr(memory, "_RETURN_S", 2.0)
     with sandbox.seat(entry(UNREAD)) as player:
         player.send({"do": "load"})
@@ -170,7 +170,7 @@ def test_what_is_hidden_in_messages_that_the_referee_has_not_read_is_proved_by_t
 
 
 @pytest.mark.walls
-def test_a_player_that_was_ended_for_what_others_use_makes_the_judging_void(sandbox, monkeypatch):
+def test_a_player_ended_for_the_memory_of_others_voids_the_judging(sandbox, monkeypatch):
     monkeypatch.setattr(memory, "_RETURN_S", 2.0)
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(sandbox.seat(entry("")))
@@ -210,27 +210,27 @@ def out_of_memory(monkeypatch):
 
 
 @pytest.mark.walls
-def test_a_player_that_the_kernel_killed_is_blamed_if_it_held_more_than_its_limit(sandbox, out_of_memory):
+def test_a_player_killed_by_the_kernel_is_blamed_if_over_its_limit(sandbox, out_of_memory):
     foul = end_of_killed(sandbox, 1 << 30)
     assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
     assert foul.message == "Used all of the machine's memory; the limit is 0.5 GiB."
 
 
 @pytest.mark.walls
-def test_a_player_that_the_kernel_killed_for_the_memory_of_others_makes_the_judging_void(sandbox, out_of_memory):
+def test_a_player_killed_by_the_kernel_for_others_memory_voids_the_judging(sandbox, out_of_memory):
     with pytest.raises(JudgeError, match="not because of the player"):
         end_of_killed(sandbox, 0)
 
 
 @pytest.mark.walls
-def test_a_player_that_was_killed_long_after_the_last_check_makes_the_judging_void(sandbox, out_of_memory, monkeypatch):
+def test_a_player_killed_long_after_the_last_check_voids_the_judging(sandbox, out_of_memory, monkeypatch):
     monkeypatch.setattr(memory, "_RECENT_S", -1.0)
     with pytest.raises(JudgeError, match="not because of the player"):
         end_of_killed(sandbox, 1 << 30)
 
 
 @pytest.mark.walls
-def test_what_its_build_left_in_its_cache_counts_for_a_player_that_has_to_prove_itself(sandbox):
+def test_a_players_build_cache_counts_towards_its_memory_limit(sandbox):
     build = "open('/cache/big', 'wb').write(bytes(56 << 20))\n" + "".join(
         f"open('/cache/big{number}', 'wb').write(bytes(56 << 20))\n" for number in range(9)
     )
@@ -243,14 +243,14 @@ def test_what_its_build_left_in_its_cache_counts_for_a_player_that_has_to_prove_
             player._memory.sources[0]._look()
 
 
-def test_no_limit_is_nearly_all_of_the_machines_memory():
+def test_a_memory_limit_is_at_most_three_quarters_of_the_machine():
     assert memory.limit_of(0.5) == 1 << 29
     assert memory.limit_of(1 << 16) == int(0.75 * memory.MACHINE_BYTES)
     with Sandbox("bubblewrap", memory_gib=1 << 16, use_cgroup=False, warm=False) as small:
         assert any(what.startswith("65536 GiB of memory (the limit is ") for what in small.missing)
 
 
-def test_what_cores_keep_for_themselves_counts_as_free():
+def test_memory_kept_by_cpu_cores_counts_as_free():
     before = memory._kept_by_cores()
     with mmap.mmap(-1, 256 << 20) as freed:
         freed.write(bytes(256 << 20))
@@ -259,13 +259,13 @@ def test_what_cores_keep_for_themselves_counts_as_free():
     assert Meminfo.read().left + memory._kept_by_cores() - left > 200 << 20
 
 
-def test_what_is_swapped_out_counts_as_used():
+def test_swapped_out_memory_counts_as_used():
     swap = b"MemAvailable: 100 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n"
     assert Meminfo.parse(b"\n" + swap).left == 70 * 1024
 
 
 @pytest.mark.walls
-def test_what_others_use_is_not_the_players(sandbox):
+def test_memory_of_other_processes_does_not_count_for_the_player(sandbox):
     with sandbox.seat(entry("")) as player:
         assert isinstance(load(player), Loaded)
         with mmap.mmap(-1, 700 << 20) as others:
@@ -274,12 +274,12 @@ def test_what_others_use_is_not_the_players(sandbox):
 
 
 @pytest.mark.walls
-def test_the_kernel_would_end_a_player_before_anybody_else(sandbox):
+def test_the_kernel_kills_a_player_before_any_other_process(sandbox):
     with sandbox.seat(entry("")) as player, open(f"/proc/{player.pid}/oom_score_adj") as file:
         assert file.read() == "1000\n"
 
 
-def test_looking_takes_at_most_a_tenth_of_the_time(monkeypatch):
+def test_the_memory_check_takes_at_most_a_tenth_of_the_time(monkeypatch):
     watched = WatchedMemory(os.getpid(), SignalFreezer(os.getpid(), os.getpid()), 1 << 40)
     monkeypatch.setattr(watched, "_look", lambda: time.sleep(0.02))
     began = time.monotonic()

@@ -72,7 +72,7 @@ def diffs(site: Path, gpu: str) -> list[str]:
     return re.findall(r'href="([^"]*#changes)"', (site / f"vectoradd/{gpu}/index.html").read_text())
 
 
-def test_a_file_that_its_author_replaced_has_its_code_and_diff_and_is_not_called_unmerged(
+def test_a_replaced_file_keeps_its_code_and_diff_and_counts_as_merged(
     tmp_path: Path, task: Task, repository: Repository
 ) -> None:
     """B replaced A, for it is faster on one board; on the other A stays the row.  Grace's file was never merged."""
@@ -98,7 +98,7 @@ def test_a_file_that_its_author_replaced_has_its_code_and_diff_and_is_not_called
     assert "Diff from previous record, the author’s other file" in page_of(site, "H100", "ada", B)
 
 
-def test_a_record_whose_predecessor_is_not_at_hand_has_no_link_to_a_diff(tmp_path: Path, task: Task) -> None:
+def test_a_record_without_an_available_predecessor_has_no_diff_link(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     judgements = [judged(board, "ada", 1.4, source=A), judged(board, "ada", 2.0, day=3, source=B)]
     known = judgements[1].submission.digest
@@ -110,7 +110,7 @@ def test_a_record_whose_predecessor_is_not_at_hand_has_no_link_to_a_diff(tmp_pat
     assert 'kernels/cup/pull/7/files">pull request</a></td>' in (site / "vectoradd/CPU/index.html").read_text()
 
 
-def test_a_file_is_found_wherever_it_was_in_its_authors_folder_and_nowhere_else(repository: Repository) -> None:
+def test_a_file_is_found_only_in_the_history_of_its_authors_folder(repository: Repository) -> None:
     repository.merge(A)
     repository.git("checkout", "--quiet", "-b", "topic")
     repository.merge(B)
@@ -125,13 +125,13 @@ def test_a_file_is_found_wherever_it_was_in_its_authors_folder_and_nowhere_else(
     assert found(merged, A, C, login="grace") == [False, True]
 
 
-def test_a_file_that_lies_there_is_found_before_it_is_committed(repository: Repository) -> None:
+def test_an_uncommitted_file_in_the_folder_is_found(repository: Repository) -> None:
     repository.merge(A)
     (repository.folder / PATH).write_text(B)
     assert found(MergedFiles(repository.folder), A, B) == [True, True]
 
 
-def test_a_link_in_the_history_is_no_file(repository: Repository) -> None:
+def test_a_symbolic_link_in_the_history_is_not_a_file(repository: Repository) -> None:
     (repository.folder / PATH).parent.mkdir(parents=True)
     (repository.folder / PATH).symlink_to("elsewhere")
     repository.git("add", PATH)
@@ -141,7 +141,7 @@ def test_a_link_in_the_history_is_no_file(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("kind", ["shallow clone", "plain folder"])
-def test_without_the_history_what_lies_there_is_found_and_that_is_said_once(
+def test_an_incomplete_history_is_reported_once_and_present_files_are_found(
     tmp_path: Path, task: Task, repository: Repository, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repository.merge(A)
@@ -160,7 +160,7 @@ def test_without_the_history_what_lies_there_is_found_and_that_is_said_once(
     assert capsys.readouterr().err.count("git history is incomplete") == 1
 
 
-def test_what_cannot_be_read_is_not_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / PATH).parent.mkdir(parents=True)
     (tmp_path / PATH).write_text(A)
 
@@ -171,9 +171,7 @@ def test_what_cannot_be_read_is_not_at_hand(tmp_path: Path, monkeypatch: pytest.
     assert found(MergedFiles(tmp_path), A) == [False]
 
 
-def test_the_depth_that_publishing_checks_out_is_the_whole_history_of_one_branch(
-    tmp_path: Path, repository: Repository
-) -> None:
+def test_publishing_checks_out_the_whole_history_of_one_branch(tmp_path: Path, repository: Repository) -> None:
     """As actions/checkout fetches with a depth: the one commit's history, and of the ledger nothing."""
     workflow = (Path(__file__).parent.parent / ".github/workflows/publish.yml").read_text()
     depth = re.search(r"fetch-depth: (\d+)", workflow)
@@ -215,7 +213,7 @@ def test_the_command_that_a_page_prints_replays_its_judgement(
     assert "The same verdicts, on the same inputs." in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_page_tells_the_duel_that_made_it_first_not_one_that_was_lost_later(tmp_path: Path, task: Task) -> None:
+def test_a_page_shows_the_duel_for_first_place_not_a_later_loss(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     ada = judged(board, "ada", 1.4, source=A)
     grace = judged(board, "grace", 2.1, day=1, source=B, duel=duel_with(board, ada, 0.66))

@@ -75,7 +75,7 @@ def site_of(ledger: Ledger, out: Path, bans: Sequence[Ban] = ()) -> Path:
 # On GitHub.
 
 
-def test_a_decision_is_one_file_on_the_branch_and_the_site_is_built_anew(scene, tmp_path, capsys) -> None:
+def test_a_decision_adds_one_file_to_the_branch_and_rebuilds_the_site(scene, tmp_path, capsys) -> None:
     before = len(list(copy_of(scene, tmp_path / "before").path.rglob("*.json")))
     published = len(scene.runs("publish.yml"))
     moderate("disqualify", ROW, "--by", str(scene.alice.id), code=2)
@@ -92,7 +92,7 @@ def test_a_decision_is_one_file_on_the_branch_and_the_site_is_built_anew(scene, 
     assert logins(copy_of(scene, tmp_path / "restored"), capsys) == ["alice", "bob"]
 
 
-def test_what_an_author_waits_for_ends_with_their_ban(scene, capsys) -> None:
+def test_a_ban_ends_the_authors_pending_requests(scene, capsys) -> None:
     bob = scene.world.users["bob"]
     scene.submit(bob, BOBS + b"# anew\n")
     (run,) = scene.waiting()
@@ -104,7 +104,7 @@ def test_what_an_author_waits_for_ends_with_their_ban(scene, capsys) -> None:
     assert run.inputs["request"] not in [one.request.id for one in scene.ledger().values() if one.is_open]
 
 
-def test_who_was_banned_is_judged_no_more_until_the_ban_is_lifted(scene) -> None:
+def test_a_banned_author_is_not_judged_until_the_ban_is_lifted(scene) -> None:
     bob = scene.world.users["bob"]
     moderate("ban", "bob")
     pull = scene.submit(bob, BOBS + b"# anew\n")
@@ -115,7 +115,7 @@ def test_who_was_banned_is_judged_no_more_until_the_ban_is_lifted(scene) -> None
     assert scene.waiting()
 
 
-def test_who_never_took_part_is_banned_by_the_login_of_today_and_only_by_who_may(
+def test_a_maintainer_can_ban_an_outsider_by_current_login_and_others_cannot(
     scene, tmp_path, monkeypatch, capsys
 ) -> None:
     mallory = scene.world.add_user("mallory")
@@ -150,7 +150,7 @@ def there(ledger: Ledger) -> list[str]:
     return ["--ledger", str(ledger.path), "--by", "7"]
 
 
-def test_a_judgement_is_meant_by_its_row_its_checksum_or_its_file(ledger, capsys) -> None:
+def test_a_judgement_can_be_named_by_row_checksum_or_file(ledger, capsys) -> None:
     path = next(ledger.path.glob("judgements/vectoradd/CPU/alice/*.json"))
     checksum = json.loads(path.read_text())["checksum"]
     for what in (ROW, checksum, checksum[:8].upper(), str(path.relative_to(ledger.path)), str(path)):
@@ -160,7 +160,7 @@ def test_a_judgement_is_meant_by_its_row_its_checksum_or_its_file(ledger, capsys
         assert logins(ledger, capsys) == ["alice", "bob"], what
 
 
-def test_a_file_goes_with_all_of_its_judgements(ledger, capsys) -> None:
+def test_disqualifying_a_row_removes_all_judgements_of_its_file(ledger, capsys) -> None:
     path = next(ledger.path.glob("judgements/vectoradd/CPU/alice/*.json"))
     judgement = Judgement.from_json(path.read_text())
     later = judgement.model_copy(update={"finished_at": judgement.finished_at + timedelta(minutes=1)})
@@ -170,7 +170,7 @@ def test_a_file_goes_with_all_of_its_judgements(ledger, capsys) -> None:
     assert len(Moderated.after(ledger.moderations()).disqualified) == 2
 
 
-def test_what_was_taken_out_is_on_the_page_and_in_the_json_with_its_reason(ledger, tmp_path) -> None:
+def test_a_disqualified_row_appears_with_its_reason_on_page_and_in_json(ledger, tmp_path) -> None:
     moderate("disqualify", ROW, *there(ledger))
     site = site_of(ledger, tmp_path / "_site")
     page = (site / "vectoradd/CPU/index.html").read_text()
@@ -184,9 +184,7 @@ def test_what_was_taken_out_is_on_the_page_and_in_the_json_with_its_reason(ledge
     assert not (site / "authors/alice").exists()
 
 
-def test_a_ban_is_on_its_authors_page_until_it_is_lifted_and_not_on_that_of_who_bears_the_login(
-    ledger, tmp_path
-) -> None:
+def test_an_authors_page_shows_their_ban_until_lifted_but_not_a_namesakes(ledger, tmp_path) -> None:
     def page_of(login: str, folder: str) -> tuple[bool, object]:
         place = site_of(ledger, tmp_path / folder) / "authors" / login
         ban = json.loads((place / "author.json").read_text())["ban"]
@@ -208,7 +206,7 @@ def test_a_ban_is_on_its_authors_page_until_it_is_lifted_and_not_on_that_of_who_
     assert page_of("alice", "gone") == (True, "Returns an old output."), "though she stands nowhere any more"
 
 
-def test_a_ban_of_the_settings_is_on_its_authors_page_too(ledger, tmp_path) -> None:
+def test_a_ban_in_the_settings_also_appears_on_the_authors_page(ledger, tmp_path) -> None:
     (bob,) = [account for account in ledger.accounts() if account.login == "bob"]
     bans = {
         "by login": Ban(login="Bob", reason="Attacks the judge."),
@@ -233,7 +231,7 @@ def test_a_hostile_reason_stays_text(ledger, tmp_path) -> None:
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page and "\x1b" not in page
 
 
-def test_what_holds_is_listed(ledger, capsys) -> None:
+def test_the_list_shows_decisions_in_force(ledger, capsys) -> None:
     moderate("disqualify", ROW, *there(ledger))
     moderate("ban", "bob", *there(ledger))
     capsys.readouterr()
@@ -259,14 +257,14 @@ def test_what_holds_is_listed(ledger, capsys) -> None:
         (["unban", "bob"], "bob is not banned"),
     ],
 )
-def test_a_decision_that_means_nothing_is_refused(ledger, capsys, words, message) -> None:
+def test_a_decision_without_a_valid_target_is_refused(ledger, capsys, words, message) -> None:
     moderate(*words, *there(ledger), code=2)
     said = capsys.readouterr().err
     assert message in said and "Traceback" not in said
     assert not ledger.moderations().facts
 
 
-def test_a_decision_twice_is_refused_and_a_folder_needs_to_know_who(ledger, capsys) -> None:
+def test_a_repeated_decision_or_one_without_author_or_reason_is_refused(ledger, capsys) -> None:
     checksum = ledger.judgements().judgements[0].checksum
     moderate("hold", checksum, *there(ledger))
     moderate("hold", checksum, *there(ledger), code=2)

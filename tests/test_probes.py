@@ -82,12 +82,12 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize(("source", "messages"), ACCEPTED.values(), ids=ACCEPTED)
-def test_what_a_check_lets_through_is_a_fault(source: str, messages: set[str], tmp_path: Path) -> None:
+def test_a_check_that_accepts_a_wrong_answer_is_a_fault(source: str, messages: set[str], tmp_path: Path) -> None:
     found = flaws(find_flaws(board(tmp_path, source)))
     assert messages <= found, found
 
 
-def test_a_check_that_fails_itself_on_wrong_numbers_is_warned_of(tmp_path: Path) -> None:
+def test_a_check_that_crashes_on_wrong_numbers_causes_a_warning(tmp_path: Path) -> None:
     (found,) = find_flaws(board(tmp_path, check("return compare(output, right, rtol=0, atol=0)[0] or 1 // 0, ''")))
     assert not found.is_fault
     assert found.message == (
@@ -96,12 +96,12 @@ def test_a_check_that_fails_itself_on_wrong_numbers_is_warned_of(tmp_path: Path)
     )
 
 
-def test_an_assertion_is_an_answer(tmp_path: Path) -> None:
+def test_a_failed_assertion_counts_as_a_rejection(tmp_path: Path) -> None:
     source = check("assert compare(output, right, rtol=0, atol=0)[0], 'they differ'; return True, ''")
     assert find_flaws(board(tmp_path, source)) == []
 
 
-def test_a_check_that_accepts_nothing_is_told_once_with_its_line(tmp_path: Path) -> None:
+def test_a_check_that_accepts_nothing_is_reported_once_with_its_line(tmp_path: Path) -> None:
     found = find_flaws(board(tmp_path, check("return False, 'no'")))
     assert [one.where for one in found] == ["size: 1, seed: 1"]
     assert "tasks/doubling/reference.py:8: check_implementation rejects the output of ref_kernel itself: no" in str(
@@ -122,12 +122,12 @@ RAISED = {
 
 
 @pytest.mark.parametrize(("source", "message"), RAISED.values(), ids=RAISED)
-def test_what_keeps_a_case_from_being_played_is_a_fault(source: str, message: str, tmp_path: Path) -> None:
+def test_a_case_that_cannot_be_played_is_a_fault(source: str, message: str, tmp_path: Path) -> None:
     found = find_flaws(board(tmp_path, source))
     assert any(message in one.message and one.is_fault for one in found), found
 
 
-def test_a_test_that_is_the_same_for_every_seed_is_a_warning_of_its_own(tmp_path: Path) -> None:
+def test_a_test_with_the_same_inputs_for_every_seed_causes_a_warning(tmp_path: Path) -> None:
     one_is_ones = GENERATE.replace("torch.randn(size)", "torch.ones(1) if size == 1 else torch.randn(size)")
     (found,) = find_flaws(board(tmp_path, one_is_ones))
     assert (found.where, found.is_fault) == ("size: 1, seed: 1", False)
@@ -138,7 +138,7 @@ def test_a_test_that_is_the_same_for_every_seed_is_a_warning_of_its_own(tmp_path
     ("yml", "is_warned"),
     [("", True), ("work: {flops: size, dtype: float32}\n", True), ("work: {flops: size, dtype: float16}\n", False)],
 )
-def test_half_precision_is_a_warning_unless_the_work_is_counted_in_it(
+def test_accepted_half_precision_is_a_warning_unless_the_work_uses_it(
     yml: str, is_warned: bool, tmp_path: Path
 ) -> None:
     loose = check("return compare(output, right, rtol=1e-2, atol=1e-3)")
@@ -147,14 +147,14 @@ def test_half_precision_is_a_warning_unless_the_work_is_counted_in_it(
     assert any("accepts the output of ref_kernel in float16" in one.message for one in found) is is_warned
 
 
-def test_a_reference_that_draws_is_told_and_one_that_draws_much_is_at_fault(tmp_path: Path) -> None:
+def test_a_random_reference_causes_a_warning_or_a_fault_if_very_random(tmp_path: Path) -> None:
     draws = "def ref_kernel(data):\n    return 2 * data + {} * torch.rand_like(data)\n"
     (little,) = find_flaws(board(tmp_path / "a", draws.format(1e-6)))
     assert not little.is_fault and "ref_kernel answers differently the second time: output[" in little.message
     assert "rejects the output of ref_kernel itself" in str(find_flaws(board(tmp_path / "b", draws.format(1))))
 
 
-def test_wrong_elements_are_tried_on_another_seed_than_that_of_task_yml(tmp_path: Path) -> None:
+def test_wrong_elements_are_tried_on_a_different_seed_than_in_task_yml(tmp_path: Path) -> None:
     blind = check(
         "if len(data) == 40 and torch.equal(data, generate_input(40, 3)):\n        return True, ''\n"
         "    return compare(output, right, rtol=1e-5, atol=1e-7)"
@@ -166,7 +166,7 @@ def test_wrong_elements_are_tried_on_another_seed_than_that_of_task_yml(tmp_path
     ("part", "message"),
     [("[:, 1:]", "accepts a wrong last row's first element"), ("[:, :-1]", "accepts a wrong first row's last element")],
 )
-def test_the_ends_of_rows_are_looked_at(part: str, message: str, tmp_path: Path) -> None:
+def test_wrong_elements_at_row_ends_are_tried(part: str, message: str, tmp_path: Path) -> None:
     square = GENERATE.replace("torch.randn(size)", "torch.randn(size, size + 1)")
     source = check(f"return compare(output{part}, right{part}, rtol=1e-5, atol=1e-7)")
     assert message in flaws(find_flaws(board(tmp_path, square, source)))
@@ -198,7 +198,7 @@ def test_every_tensor_of_an_answer_is_spoiled(tmp_path: Path) -> None:
     assert not any("tensor 1 of 2" in message for message in found)
 
 
-def test_a_check_of_integers_may_grant_one_more_or_less(tmp_path: Path) -> None:
+def test_a_check_of_integers_may_accept_off_by_one(tmp_path: Path) -> None:
     to_bytes = "def ref_kernel(data):\n    return (100 * data.sigmoid()).round().to(torch.int8)\n"
     one_off = check("return compare(output, right, rtol=0, atol=0) if output.dtype != right.dtype or "
                     "output.shape != right.shape else (bool(((output.int() - right.int()).abs() <= 1).all()), '')")  # fmt: skip
@@ -220,7 +220,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("answer", "messages"), ANSWERS.items(), ids=ANSWERS)
-def test_an_answer_of_whatever_kind_is_spoiled(answer: str, messages: set[str], tmp_path: Path) -> None:
+def test_an_answer_of_any_kind_is_spoiled(answer: str, messages: set[str], tmp_path: Path) -> None:
     kernel = f"def ref_kernel(data):\n    return {answer}\n"
     found = flaws(find_flaws(board(tmp_path / "a", kernel, check("return True, ''"))))
     assert messages <= found, found
@@ -228,7 +228,7 @@ def test_an_answer_of_whatever_kind_is_spoiled(answer: str, messages: set[str], 
     assert flaws(find_flaws(board(tmp_path / "b", kernel, strict))) == set()
 
 
-def test_packed_numbers_are_spoiled_as_far_as_torch_can(tmp_path: Path) -> None:
+def test_packed_numbers_are_spoiled_as_far_as_torch_allows(tmp_path: Path) -> None:
     if not hasattr(torch, "float4_e2m1fn_x2"):
         pytest.skip("this torch has no numbers of four bits")
     packed = (
@@ -243,7 +243,7 @@ def test_packed_numbers_are_spoiled_as_far_as_torch_can(tmp_path: Path) -> None:
     assert {"accepts None", "accepts a wrong last element"} <= found
 
 
-def test_an_answer_of_which_no_wrong_one_can_be_made_ends_nothing(tmp_path: Path) -> None:
+def test_a_wrong_answer_that_cannot_be_made_does_not_stop_the_check(tmp_path: Path) -> None:
     """No mean of so large numbers fits into any of torch's scalars."""
     large = GENERATE.replace("torch.randn(size)", "(-torch.randint(1, 99, (size,))).view(torch.uint64)")
     kernel = "def ref_kernel(data):\n    return (data.view(torch.int64) + 1).view(data.dtype)\n"
@@ -288,13 +288,13 @@ def test_the_largest_integer_and_infinity_can_be_spoiled_too() -> None:
         assert [name for name, answer in in_one_element(right) if not torch.equal(answer, right)]
 
 
-def test_the_input_given_back_is_the_part_that_looks_like_the_answer() -> None:
+def test_the_returned_input_is_the_part_shaped_like_the_answer() -> None:
     answer, other = torch.ones(2, 3), torch.zeros(2, 3)
     assert dict(wholesale((torch.ones(5), other), answer))["the input as output"] is other
     assert "the input as output" not in dict(wholesale(torch.ones(5), answer))
 
 
-def test_rounding_keeps_the_dtype_and_touches_only_what_has_more_digits() -> None:
+def test_rounding_keeps_the_dtype_and_changes_only_more_precise_tensors() -> None:
     tree = {"x": torch.tensor([0.1]), "n": torch.tensor([3])}
     less = lower_precision(tree)
     assert less is torch.float16

@@ -59,7 +59,7 @@ def profiled(source, **how):
 
 @pytest.mark.walls
 @pytest.mark.parametrize("device", [None, REHEARSAL], ids=["cpu", "staged"])
-def test_a_profile_says_what_every_benchmark_is_made_of(device):
+def test_a_profile_lists_the_operations_of_every_benchmark(device):
     judgement = profiled(SORTED, device=device)
     assert (judgement.verdict, judgement.is_rankable, judgement.benchmarks) == (Verdict.ACCEPTED, False, ())
     assert [case.params for case in judgement.profiles] == [dict(case.params) for case in BOARD.benchmarks]
@@ -78,7 +78,7 @@ def seated():
 
 
 @pytest.mark.walls
-def test_an_answer_that_is_wrong_only_when_it_is_watched_is_wrong(seated):
+def test_an_answer_wrong_only_under_the_profiler_is_still_wrong(seated):
     cases = seated.play(SHY)
     assert overall(case.verdict for case in cases) is Verdict.WRONG_ANSWER
     assert cases[-1].kind is CaseKind.PROFILE and not any(case.profile for case in cases)
@@ -93,7 +93,7 @@ def test_an_answer_that_is_wrong_only_when_it_is_watched_is_wrong(seated):
         ("1.0", "[['x', False, 0, 1.0]]", Verdict.SECURITY_VIOLATION),
     ],
 )
-def test_a_liar_deceives_nobody_but_himself(call_us, rows, verdict, seated):
+def test_a_forged_profile_is_accepted_only_if_its_numbers_are_possible(call_us, rows, verdict, seated):
     cases = seated.play(LIAR % (call_us, rows))
     assert overall(case.verdict for case in cases) is verdict, cases[-1].message
 
@@ -101,14 +101,14 @@ def test_a_liar_deceives_nobody_but_himself(call_us, rows, verdict, seated):
 @pytest.mark.parametrize(
     "row", [["x", 0, 1, 1.0], ["x", False, True, 1.0], ["x", False, -1, 1.0], ["x", False, 1, -1.0], [1, False, 1, 1.0], ["x"], "x"]
 )  # fmt: skip
-def test_an_operation_that_no_profiler_shows_is_refused(row):
+def test_a_malformed_operation_in_a_profile_is_refused(row):
     packet = {"is": "profiled", "call_us": 1.0, "operations": [row]}
     with pytest.raises(ProtocolError):
         read_answer(json.dumps(packet).encode())
     assert read_answer(json.dumps(packet | {"operations": []}).encode()) == Profiled(1.0, ())
 
 
-def test_a_task_that_brings_its_own_program_says_that_it_has_none():
+def test_a_task_with_its_own_program_cannot_be_profiled():
     told = replace(BOARD, task=replace(BOARD.task, evaluator=Evaluator.SCRIPT))
     file = Submission(login="sample", source=SORTED.encode(), name="submission.py")
     with pytest.raises(TaskError, match="cannot be profiled"):
@@ -132,7 +132,7 @@ def operation(name, own_us, *, on_device=False, calls=1):
     return Operation(name=name, on_device=on_device, calls=calls, own_us=own_us)
 
 
-def test_the_longest_come_first_and_what_torch_did_not_see_comes_last():
+def test_a_profile_lists_the_longest_operations_first_and_unseen_time_last():
     operations = [operation(f"aten::op{number}", 100.0 / 2**number) for number in range(12)]
     parts = parts_of(Profile(call_us=400.0, operations=(*operations, operation("gemm", 300.0, on_device=True))), most=3)
     assert [(part.name, part.where) for part in parts] == [
@@ -144,7 +144,7 @@ def test_the_longest_come_first_and_what_torch_did_not_see_comes_last():
     assert parts[0].share == pytest.approx(0.75)
 
 
-def test_the_pull_request_is_told_in_a_table_whatever_the_names_hold(tmp_path):
+def test_the_comment_shows_a_profile_as_a_table_despite_hostile_names(tmp_path):
     from tests.test_report import BOARD as OTHER
 
     judgement = made(operation("aten::mm", 900.0, calls=3), operation(HOSTILE, 50.0))
@@ -167,7 +167,7 @@ def test_the_pull_request_is_told_in_a_table_whatever_the_names_hold(tmp_path):
     assert "aten::mm" in (tmp_path / "said").read_text() and "\x1b[31m" not in (tmp_path / "said").read_text()
 
 
-def test_a_profile_stands_in_its_own_mode_and_nowhere_else():
+def test_a_profile_is_valid_only_in_profile_mode_and_its_case():
     fields = json.loads(made(operation("aten::mm", 1.0)).model_dump_json())
     with pytest.raises(ValueError, match="only mode profile may have profiles"):
         Judgement.model_validate_json(json.dumps(fields | {"mode": "test"}))

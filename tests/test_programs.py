@@ -43,13 +43,13 @@ def test_every_link_of_a_lively_season_leads_somewhere(site: Path) -> None:
     assert_links_lead_somewhere(site)
 
 
-def test_every_page_that_json_names_is_there(site: Path) -> None:
+def test_every_page_named_in_json_exists(site: Path) -> None:
     named = {page for _, facts in json_files(site) for page in values(facts, "page")}
     assert len(named) > 50 and None in named
     assert [page for page in named if page and not (site / page).is_file()] == []
 
 
-def test_a_file_without_a_page_leads_to_its_pull_request(site: Path) -> None:
+def test_a_file_without_a_page_links_to_its_pull_request(site: Path) -> None:
     steps = [
         (path, step) for path, facts in json_files(site) if path.name == "author.json" for step in facts["history"]
     ]
@@ -128,7 +128,7 @@ def test_the_guide_explains_every_field_of_every_file_and_no_other(site: Path) -
         assert all(f"`{key}`" in GUIDE for key in keys_of(site, name, *way)), (name, way)
 
 
-def test_every_json_says_what_it_is_but_the_badge_of_which_shields_takes_nothing_more(site: Path) -> None:
+def test_every_json_file_except_the_badge_names_its_format_and_version(site: Path) -> None:
     for path, facts in json_files(site):
         if path.name == "badge.json":
             assert set(facts) == {"schemaVersion", "label", "message", "color"}
@@ -147,7 +147,7 @@ def test_the_guide_explains_every_column_and_no_other(site: Path, table: str) ->
             assert board.read_text().partition("\n")[0].split(",") == head[2:]
 
 
-def test_a_former_first_says_of_itself_what_a_row_says(site: Path) -> None:
+def test_a_former_first_place_has_the_same_fields_as_a_row(site: Path) -> None:
     facts = [facts for path, facts in json_files(site) if path.name == "submission.json"]
     former = [one for one in facts if one["rank"] is None]
     assert former and {tuple(one) for one in facts} == {tuple(former[0])}
@@ -155,7 +155,7 @@ def test_a_former_first_says_of_itself_what_a_row_says(site: Path) -> None:
         assert one["record"]["page"] == one["page"] and one["gap"] > 0 and one["pull_request"] and one["language"]
 
 
-def test_the_index_counts_all_and_names_everybody_who_has_a_page(site: Path) -> None:
+def test_the_index_has_all_totals_and_every_author_with_a_page(site: Path) -> None:
     index = json.loads((site / "index.json").read_text())
     boards = [facts for path, facts in json_files(site) if path.name == "board.json"]
     assert index["totals"] == {
@@ -167,7 +167,7 @@ def test_the_index_counts_all_and_names_everybody_who_has_a_page(site: Path) -> 
     assert {login.lower() for login in index["authors"]} == {path.name for path in (site / "authors").iterdir()}
 
 
-def test_an_earlier_edition_shows_its_cases_and_records_and_leads_to_its_judgements(site: Path) -> None:
+def test_an_earlier_edition_shows_cases_and_records_and_links_its_judgements(site: Path) -> None:
     path = next(site.glob("softmax/H100/_editions/*/edition.json"))
     facts, page = json.loads(path.read_text()), Tags(path.with_name("index.html").read_text())
     assert facts["records"] and len(facts["rows"][0]["cases"]) == len(facts["benchmarks"])
@@ -182,7 +182,7 @@ def test_an_earlier_edition_shows_its_cases_and_records_and_leads_to_its_judgeme
     assert "https://github.com/kernels/cup/tree/ledger/judgements/softmax/H100" in set(links(page))
 
 
-def test_a_board_shows_its_badges_line_where_the_site_knows_its_address(site: Path) -> None:
+def test_a_board_shows_its_badge_code_if_the_site_knows_its_address(site: Path) -> None:
     text = Tags((site / "matmul/H100/index.html").read_text()).text
     badge = "https://img.shields.io/endpoint?url=https%3A//kernels.github.io/cup/matmul/H100/badge.json"
     assert f"({badge})]({ADDRESS}matmul/H100/index.html)" in text

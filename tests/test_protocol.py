@@ -44,7 +44,7 @@ TENSOR = {"dtype": "float32", "shape": [2, 3], "strides": [3, 1], "at": 4096}
         ),
     ],
 )
-def test_what_an_honest_player_sends_is_read(packet, answer):
+def test_an_honest_players_message_is_read(packet, answer):
     assert read_answer(packet) == answer
 
 
@@ -73,7 +73,7 @@ def test_what_an_honest_player_sends_is_read(packet, answer):
         done({"tuple": "abc"}),
     ],
 )
-def test_what_no_honest_player_sends_is_refused(packet):
+def test_a_message_that_no_honest_player_sends_is_refused(packet):
     with pytest.raises(ProtocolError):
         read_answer(packet)
 
@@ -93,7 +93,7 @@ def nested(depth):
         {**TENSOR, "shape": [1] * 17, "strides": [1] * 17},
     ],
 )
-def test_what_an_honest_kernel_might_return_is_too_complex_and_no_tampering(output):
+def test_a_too_complex_output_is_not_called_tampering(output):
     with pytest.raises(TooComplex):
         read_answer(done(output))
 

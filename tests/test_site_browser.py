@@ -424,7 +424,10 @@ def test_the_keyboard_copies_a_guides_code_and_nothing_moves(browser: "sync_api.
             block.get_by_role("button", name="Copied").wait_for()
             assert block.locator("pre").evaluate(place) == before
             copied = page.evaluate("navigator.clipboard.readText()")
-            assert copied == "uv tool install --torch-backend auto 'pullrank[compete] @ git+https://github.com/OWNER/NAME'\n"
+            assert (
+                copied
+                == "uv tool install --torch-backend auto 'pullrank[compete] @ git+https://github.com/OWNER/NAME'\n"
+            )
             block.get_by_role("button", name="Copy", exact=True).wait_for()
 
 

@@ -39,7 +39,12 @@ def _torch() -> Finding:
     try:
         return Finding("torch", OK, importlib.metadata.version("torch"))
     except importlib.metadata.PackageNotFoundError:
-        return Finding("torch", MISSING, "not installed", "install pullrank[compete], or pip install torch numpy; in a clone: make setup")
+        return Finding(
+            "torch",
+            MISSING,
+            "not installed",
+            "install pullrank[compete], or pip install torch numpy; in a clone: make setup",
+        )
 
 
 def _walls() -> Finding:
