@@ -426,7 +426,7 @@ def test_the_keyboard_copies_a_guides_code_and_nothing_moves(browser: "sync_api.
             copied = page.evaluate("navigator.clipboard.readText()")
             assert (
                 copied
-                == "uv tool install --torch-backend auto 'pullrank[compete] @ git+https://github.com/OWNER/NAME'\n"
+                == "uv tool install --torch-backend auto \\\n    'pullrank[compete] @ git+https://github.com/OWNER/NAME'\n"
             )
             block.get_by_role("button", name="Copy", exact=True).wait_for()
 
