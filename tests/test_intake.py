@@ -457,6 +457,32 @@ def test_a_submission_is_judged_on_as_many_boards_as_the_quota_allows() -> None:
     )
 
 
+def test_a_board_whose_minutes_are_used_up_is_left_out() -> None:
+    budget = {"CPU": Gpu(runs_on="CPU", minutes_per_day=100), "H100": Gpu(runs_on="H100", minutes_per_day=10)}
+    competition = replace(COMPETITION, settings=SETTINGS.model_copy(update={"gpus": budget}))
+    used = asked("H100", state=EndState.JUDGED, pull_request=3, asked_at=NOW - timedelta(hours=4), user_id=8)
+    spent = replace(used, ending=used.ending and used.ending.model_copy(update={"seconds": 590.0}))
+    known = facts(competition=competition, on_boards=(spent,))
+    limit = "minutes of judging in 24 hours for all authors together"
+    decision = decide(happened(), known)
+    assert boards(decision) == ["CPU ranked 1"]
+    assert decision.notice and decision.notice.left_out == ("H100",)
+    assert decision.notice.text == (
+        f"Not judged on `H100`: the limit is 10 {limit}. Comment `/rank gpu=H100` at 2026-11-22 08:00 UTC or later."
+    )
+    told = refusal(decide(said("/rank gpu=H100"), known))
+    assert told == f"`H100` has used 9.8 of 10 {limit}. Try again at 2026-11-22 08:00 UTC."
+    assert boards(
+        decide(said("/rank gpu=H100", by=BOB), replace(known, permission=Permission.ADMIN))
+    )  # maintainers may
+    full = replace(
+        known,
+        competition=replace(competition, settings=limited(pending=1).settings.model_copy(update={"gpus": budget})),
+    )
+    both = decide(happened(), replace(full, history=(asked(pull_request=3),)))
+    assert not both.requests and both.notice and "`H100` has used" in both.notice.text and "pending" in both.notice.text
+
+
 def test_superseded_requests_free_their_places_in_the_quota() -> None:
     history = (asked(head_sha=OLD), asked("H100", head_sha=OLD))
     assert (
@@ -694,6 +720,7 @@ class Stage:
         }
         self.token = self.world.workflow_token(scopes).value
         self.root = Path.cwd()
+        self.settings = Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04")})
         self.events: list[tuple[str, Any]] = []
         self.world.listeners.append(lambda event: self.events.append((event.name, event.payload)))
 
@@ -704,7 +731,7 @@ class Stage:
             open_ledger=lambda wanted: LedgerBranch(url, token=self.token, wanted=wanted),
             open_fork=lambda: Fork(url, self.token),
             open_tasks=lambda sha: open_tasks(url, self.token, sha),
-            settings=Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04")}),
+            settings=self.settings,
             root=self.root,
         )
 
@@ -747,6 +774,15 @@ def test_a_ready_pull_request_gets_a_request_a_comment_and_a_run(stage: Stage) -
         f"issues/{pull.number}/comments",
         "actions/workflows/evaluate.yml/dispatches",
     ]
+
+
+def test_intake_counts_what_other_authors_have_used_of_a_boards_minutes(stage: Stage) -> None:
+    stage.settings = Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04", minutes_per_day=1)})
+    first = stage.world.open_pull(stage.world.add_user("alice"), {PATH: SOURCE})
+    assert stage.intake() == f"#{first.number}: requests 1 of 1 boards, ranked."
+    other = stage.world.open_pull(stage.world.add_user("bob"), {PATH.replace("alice", "bob"): OWN})
+    assert stage.intake() == f"#{other.number}: refused by quota."
+    assert "`CPU` has used 1 of 1 minutes" in stage.bodies(other.number)[0] and len(stage.requests()) == 1
 
 
 def test_an_event_that_comes_twice_changes_nothing(stage: Stage) -> None:

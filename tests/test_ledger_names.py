@@ -20,6 +20,7 @@ from scripts.ledger.names import (
     requests_of,
     requests_of_author_of,
     requests_of_pulls,
+    requests_on,
     these,
     under,
 )
@@ -94,6 +95,9 @@ def files_of(*requests: Request) -> set[str]:
             {f"origins/vectoradd/{'c' * 64}-7.json", f"origins/vectoradd/{'c' * 64}-70.json"},
         ),
         (requests_of(7), files_of(SEVENS, SEVENS_ON_H100)),
+        (requests_on(["H100"], START.date()), files_of(SEVENS_ON_H100)),
+        (requests_on(["CPU", "H100"], (START + timedelta(days=2)).date()), files_of(SEVENTIES)),
+        (requests_on(["H200"], START.date()), ()),
         (requests_of_author_of(SEVENS.id), files_of(SEVENS, SEVENS_ON_H100)),
         (requests_of_author_of(SEVENTIES.id), files_of(SEVENTIES)),
         (requests_of_author_of("12"), ()),

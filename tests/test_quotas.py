@@ -8,7 +8,7 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.admission.quotas import Limit, find_refusal, uses
+from scripts.bot.admission.quotas import Limit, find_board_refusal, find_refusal, uses
 from scripts.competition.settings import Quotas
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Ending, EndState, Request, Spent, make_id
@@ -137,6 +137,18 @@ def test_a_refusal_names_the_limit_reached_and_the_way_out() -> None:
     assert said([asked(1, seconds=570)]) == (
         "You have used 9.5 of 10 minutes of judging in 24 hours. Try again at 2026-11-03 11:00 UTC."
     )
+
+
+def test_a_boards_limit_counts_all_requests_of_all_authors_and_a_minute_for_open_ones() -> None:
+    history = [asked(25, seconds=900), asked(3, seconds=300), asked(2, "failed", seconds=120), asked(1, "open", by=BOT)]
+    assert not find_board_refusal(history, "CPU", 9, NOW)
+    refusal = find_board_refusal(history, "CPU", 8, NOW)
+    assert refusal and (refusal.use.limit, refusal.use.used) == (Limit.BOARDS, 8)
+    assert str(refusal) == (
+        "`CPU` has used 8 of 8 minutes of judging in 24 hours for all authors together. "
+        "Try again at 2026-11-03 09:00 UTC."
+    )
+    assert not find_board_refusal(history, "H100", 1, NOW)
 
 
 def test_the_quota_reports_how_much_of_each_limit_is_used() -> None:

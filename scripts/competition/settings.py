@@ -86,6 +86,10 @@ class Gpu(Section):
         default_factory=dict, description="Peak TFLOPS by number format: {float32: 67, float16: 989}."
     )
 
+    minutes_per_day: Annotated[int, Field(strict=True, gt=0, le=100_000)] | None = Field(
+        default=None,
+        description="Minutes of machine time per day on its boards, for all authors together. Default: no limit.",
+    )
     arch: Architecture | None = Field(
         default=None, description="Target architecture of nvcc, such as sm_90a; needed by tasks with lang: cu."
     )

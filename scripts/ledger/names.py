@@ -62,6 +62,12 @@ def requests_of(user_id: int) -> Choice:
     return lambda names: (name for name in _requests(names) if _author(name) == str(user_id))
 
 
+def requests_on(gpus: Collection[str], since: date) -> Choice:
+    """All authors' requests on the boards of some GPUs that were made on a day (in UTC) or later."""
+    first = f"requests/{since.isoformat()}"
+    return lambda names: (name for name in _requests(names) if name >= first and _gpu(name) in gpus)
+
+
 def requests_of_author_of(request_id: str) -> Choice:
     """A request, and all others of its author."""
 
@@ -113,6 +119,11 @@ def _author(name: str) -> str:
 
 def _request_id(name: str) -> str:
     return name.rpartition("/")[2].partition("-")[2].removesuffix(ENDED).removesuffix(SPENT).removesuffix(".json")
+
+
+def _gpu(name: str) -> str:
+    """The GPU in a request's id, such as `12-0a1b2c3d4e5f-H100-ranked-1`."""
+    return _request_id(name).split("-", 2)[-1].rsplit("-", 2)[0]
 
 
 def _ending_of(name: str) -> str:

@@ -1,4 +1,4 @@
-"""May this author request more judgings?  Pure: the author's requests, the limits and the time in; a refusal out.
+"""May this author request more judgings?  Pure: requests, the limits and the time in; a refusal out.
 
     limit            counts                                                                  for how long
     pending          open requests                                                           until they end
@@ -6,13 +6,14 @@
     ranked           ranked requests, but not those withdrawn before they ran                24 hours
     minutes          the judge's wall time, and a minute for each new request                24 hours
 
-Requests that failed on our side cost nothing, nor do those of a maintainer or the bot.
+Requests that failed on our side cost an author nothing, nor do those of a maintainer or the bot.  A GPU's boards may
+have a limit of their own, which counts the minutes of all requests of all authors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate
@@ -32,6 +33,7 @@ class Limit(StrEnum):
     JUDGINGS = "judgings in 24 hours"
     RANKED = "ranked judgings in 24 hours"
     MINUTES = "minutes of judging in 24 hours"
+    BOARDS = "minutes of judging in 24 hours for all authors together"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +51,15 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True)
 class QuotaRefusal:
-    """`next_at` is when as many judgings may be requested; None if that does not depend on time."""
+    """`next_at` is when as many judgings may be requested; None if that does not depend on time.
+
+    `gpu` is set if a limit of this GPU's boards was reached.
+    """
 
     use: Use
     wanted: int
     next_at: datetime | None
+    gpu: str = ""
 
     @property
     def is_hopeless(self) -> bool:
@@ -65,6 +71,8 @@ class QuotaRefusal:
         more = f" and request {self.wanted} more" if self.wanted > 1 else ""
         if self.is_hopeless:
             return f"This requests {self.wanted} judgings at once; the limit is {allowed} {limit}. Name fewer boards."
+        if self.gpu and self.next_at:
+            return f"`{self.gpu}` has used {used} of {allowed} {limit}. Try again at {self.next_at:%Y-%m-%d %H:%M} UTC."
         if not self.next_at:
             return f"You have {used} of {allowed} {limit}{more}. Wait until one ends, or `/cancel` what you don't need."
         return f"You have used {used} of {allowed} {limit}{more}. Try again at {self.next_at:%Y-%m-%d %H:%M} UTC."
@@ -97,6 +105,19 @@ def find_refusal(
     return max(refusals, key=lambda one: (one.is_hopeless, one.next_at.timestamp() if one.next_at else 0), default=None)
 
 
+def find_board_refusal(history: Iterable[RequestStatus], gpu: str, minutes: int, now: datetime) -> QuotaRefusal | None:
+    """Why no author may request a judging on a GPU's boards now; None if they may.
+
+    Args:
+        history: all authors' requests of at least the last day; an open one counts as a minute at least.
+        minutes: the limit of these boards for a day.
+    """
+    recent = [one for one in history if one.request.gpu == gpu and one.request.asked_at > now - WINDOW]
+    parts = [(_back_at(one), max(one.seconds / 60, float(one.is_open))) for one in recent]
+    refusal = _refusal(Use(limit=Limit.BOARDS, allowed=minutes, parts=tuple(sorted(parts))), 1)
+    return replace(refusal, gpu=gpu) if refusal else None
+
+
 def _refusal(use: Use, wanted: int) -> QuotaRefusal | None:
     excess = use.used + wanted - use.allowed
     if excess <= 0:
@@ -124,8 +145,13 @@ def _never_ran(status: RequestStatus) -> bool:
 
 
 def _parts(history: Sequence[RequestStatus]) -> tuple[tuple[datetime, float], ...]:
-    return tuple(sorted((status.request.asked_at.astimezone(UTC) + WINDOW, 1.0) for status in history))
+    return tuple(sorted((_back_at(status), 1.0) for status in history))
 
 
 def _minutes(history: Sequence[RequestStatus]) -> tuple[tuple[datetime, float], ...]:
-    return tuple(sorted((one.request.asked_at.astimezone(UTC) + WINDOW, one.seconds / 60) for one in history))
+    return tuple(sorted((_back_at(one), one.seconds / 60) for one in history))
+
+
+def _back_at(status: RequestStatus) -> datetime:
+    """When what a request used is free again."""
+    return status.request.asked_at.astimezone(UTC) + WINDOW

@@ -188,13 +188,13 @@ def _ask_by_comment(event: CommentEvent, facts: EventFacts, admission: Admission
     is_free = by.id != facts.pull.author.id
     for mode in dict.fromkeys(modes.values()):
         gpus = [gpu for gpu in modes if modes[gpu] is mode and gpu not in waiting]
-        fitting, refusal = fit(facts, gpus, mode, asked=asked, is_free=is_free)
-        asked += make_requests(facts, admission, fitting, mode, by=by, reason=reason)
-        if refusal and not asked:
-            raise Refused(str(refusal))
-        if refusal:
-            left_out += gpus[len(fitting) :]
-            remarks.append(about_rest(gpus[len(fitting) :], mode, refusal))
+        fitting = fit(facts, gpus, mode, asked=asked, is_free=is_free)
+        asked += make_requests(facts, admission, fitting.gpus, mode, by=by, reason=reason)
+        if fitting.refused and not asked:
+            raise Refused(fitting.reasons)
+        if fitting.refused:
+            left_out += fitting.refused
+            remarks.append(about_rest(fitting, mode))
     return Decision(
         why=f"requests {len(asked)} of {len(modes)} boards",
         account=newcomer(facts, admission),

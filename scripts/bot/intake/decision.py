@@ -14,7 +14,7 @@ from datetime import datetime
 
 from harness.records.fields import Mode
 from scripts.bot.admission.admission import Admission, Competition, Offer
-from scripts.bot.admission.quotas import QuotaRefusal, find_refusal
+from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal
 from scripts.bot.comment.markers import Notice
 from scripts.bot.intake.slash import Verb
 from scripts.github.pulls import Account, Permission, PullRequest, Reaction
@@ -32,7 +32,8 @@ class EventFacts:
     """Everything that a decision depends on.  Fields that an event does not need are not read and stay empty.
 
     `now` is when we handle the event, `happened_at` when it happened by GitHub's clock.  `history` holds the author's
-    requests, for this pull request and for others; `permission` is the commenter's.
+    requests, for this pull request and for others; `on_boards` those of all authors on boards with a limit of their
+    own; `permission` is the commenter's.
     `task_faults` says what is wrong with the tasks that a pull request changes.
     """
 
@@ -40,6 +41,7 @@ class EventFacts:
     offer: Offer
     competition: Competition
     history: tuple[RequestStatus, ...] = ()
+    on_boards: tuple[RequestStatus, ...] = ()
     permission: Permission = Permission.NONE
     task_faults: str = ""
     standings: tuple[Standings, ...] = ()
@@ -126,6 +128,18 @@ def find_last(facts: EventFacts, gpu: str, mode: Mode) -> RequestStatus | None:
     return max(same, key=lambda status: status.request.attempt, default=None)
 
 
+@dataclass(frozen=True)
+class Fit:
+    """The boards that may be requested, and why the others may not."""
+
+    gpus: list[str]
+    refused: dict[str, QuotaRefusal]
+
+    @property
+    def reasons(self) -> str:
+        return " ".join(dict.fromkeys(map(str, self.refused.values())))
+
+
 def fit(
     facts: EventFacts,
     gpus: Sequence[str],
@@ -134,20 +148,27 @@ def fit(
     asked: Iterable[Request] = (),
     *,
     is_free: bool = False,
-) -> tuple[list[str], QuotaRefusal | None]:
-    """As many of the boards as the author's quota allows, and the refusal for the others."""
+) -> Fit:
+    """As many of the boards as their own limits and the author's quota allow."""
     if is_free:
-        return list(gpus), None
+        return Fit(list(gpus), {})
+    refused = {gpu: refusal for gpu in gpus if (refusal := _refusal_of(gpu, facts))}
+    gpus = [gpu for gpu in gpus if gpu not in refused]
     endings = {request.id: ending for request, ending in ended}
     history = [replace(one, ending=one.ending or endings.get(one.request.id)) for one in facts.history]
     history += [RequestStatus(request=request) for request in asked]
-    limits, refusal = facts.competition.settings.limits, None
+    limits = facts.competition.settings.limits
     for count in range(len(gpus), 0, -1):
-        this = find_refusal(history, mode, limits, facts.now, wanted=count)
-        if not this:
-            return list(gpus[:count]), refusal
-        refusal = this
-    return [], refusal
+        refusal = find_refusal(history, mode, limits, facts.now, wanted=count)
+        if not refusal:
+            return Fit(gpus[:count], refused)
+        refused |= dict.fromkeys(gpus[count - 1 :], refusal)
+    return Fit([], refused)
+
+
+def _refusal_of(gpu: str, facts: EventFacts) -> QuotaRefusal | None:
+    minutes = facts.competition.settings.gpus[gpu].minutes_per_day
+    return find_board_refusal(facts.on_boards, gpu, minutes, facts.now) if minutes else None
 
 
 def make_requests(
@@ -189,8 +210,16 @@ def newcomer(facts: EventFacts, admission: Admission) -> KnownAccount | None:
     return KnownAccount(user_id=author.id, login=admission.entry.login, first_seen=facts.now)
 
 
-def about_rest(gpus: Sequence[str], mode: Mode, refusal: QuotaRefusal) -> str:
-    """The remark on the requested boards for which the quota has no room, if it has room for others."""
+def about_rest(fitting: Fit, mode: Mode) -> str:
+    """The remark on the requested boards for which there is no room, if there is room for others."""
+    refusals = dict.fromkeys(fitting.refused.values())
+    return " ".join(
+        _about(refusal, [gpu for gpu in fitting.refused if fitting.refused[gpu] == refusal], mode)
+        for refusal in refusals
+    )
+
+
+def _about(refusal: QuotaRefusal, gpus: Sequence[str], mode: Mode) -> str:
     verb = next(verb for verb in Verb if verb.mode is mode)
     command = " ".join([f"/{verb}", *(f"gpu={gpu}" for gpu in gpus)])
     when = f"at {refusal.next_at:%Y-%m-%d %H:%M} UTC or later" if refusal.next_at else "when there is room"

@@ -1,7 +1,7 @@
 """Read what a decision about an event needs, with as few API requests as possible.
 
-ledger            participants, the author's requests, maintainers' decisions, who offered a file first; for /show the
-                  judgements
+ledger            participants, the author's requests, maintainers' decisions, who offered a file first; all requests
+                  on boards with a limit; for /show the judgements
 GitHub            the commenter's permission
 the fork, by git  the changed files, and a submission's bytes
 the checkout      settings, tasks, the merged files of others
@@ -9,25 +9,28 @@ the checkout      settings, tasks, the merged files of others
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from harness.task.task import load_task
 from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry, merged_by_others
 from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
+from scripts.bot.admission.quotas import WINDOW
 from scripts.bot.intake.decision import EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
 from scripts.bot.report.context import BotContext
 from scripts.competition.boards import offered
+from scripts.competition.settings import Settings
 from scripts.github.fork import Fork
 from scripts.github.pulls import Permission, PullRequest
 from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.ledger import Ledger
+from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated
-from scripts.ledger.names import origins_of, under
+from scripts.ledger.names import origins_of, requests_on, under
 from scripts.ledger.origin import Origin
 from scripts.standings.standings import Standings, standings
 
@@ -70,16 +73,31 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
             standings(board, moderated.counted(ledger.judgements(board.task.name, board.gpu).judgements))
             for board in offered(offer.task, context.settings.gpus).boards
         )
+    since, limited = (now - WINDOW).date(), _boards_with_limits(offer, context.settings)
+    if limited:
+        branch.check_out(requests_on(limited, since))
     return EventFacts(
         now=now,
         offer=offer,
         competition=competition,
         history=ledger.requests(user_id=pull.author.id).facts,
+        on_boards=_requests_on(limited, ledger, since),
         permission=permission,
         task_faults=task_faults,
         standings=boards,
         happened_at=_happened_at(event, pull),
     )
+
+
+def _boards_with_limits(offer: Offer, settings: Settings) -> list[str]:
+    """The GPUs of the task whose boards have a limit of their own."""
+    gpus = settings.gpus
+    return [gpu for gpu in (offer.task.gpus if offer.task else ()) if gpu in gpus and gpus[gpu].minutes_per_day]
+
+
+def _requests_on(gpus: Collection[str], ledger: Ledger, since: date) -> tuple[RequestStatus, ...]:
+    """All authors' requests on some boards since a day."""
+    return tuple(one for one in ledger.requests(since=since).facts if one.request.gpu in gpus) if gpus else ()
 
 
 def _happened_at(event: Event, pull: PullRequest) -> datetime:
@@ -117,7 +135,9 @@ def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     history, offer = ledger.requests(user_id=facts.pull.author.id).facts, facts.offer
     if offer.origin:
         offer = replace(offer, origins=ledger.origins(offer.origin.task, offer.origin.fingerprint))
-    return replace(facts, competition=competition, history=history, offer=offer)
+    limited = _boards_with_limits(offer, competition.settings)
+    on_boards = _requests_on(limited, ledger, (facts.now - WINDOW).date())
+    return replace(facts, competition=competition, history=history, on_boards=on_boards, offer=offer)
 
 
 def _is_author(event: CommentEvent, pull: PullRequest) -> bool:

@@ -87,21 +87,20 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
     if mode is Mode.TEST:
         wanted = [gpu for gpu in wanted if not _holds(find_last(facts, gpu, Mode.RANKED))]
     replaced = end_open(facts, EndState.SUPERSEDED, f"{mode} instead", among=_tried_before(facts, wanted, mode))
-    fitting, refusal = fit(facts, wanted, mode, ended + replaced)
-    if wanted and not fitting:
-        notice = Notice(text=f"**Not judged.** {refusal}")
+    fitting = fit(facts, wanted, mode, ended + replaced)
+    if wanted and not fitting.gpus:
+        notice = Notice(text=f"**Not judged.** {fitting.reasons}")
         return Decision(why="refused by quota", origin=facts.offer.origin, endings=ended, notice=notice)
-    asked = make_requests(facts, admission, fitting, mode, by=facts.pull.author, reason=event.action)
-    rest = tuple(wanted[len(fitting) :])
-    if refusal:
-        remark = about_rest(rest, mode, refusal)
+    asked = make_requests(facts, admission, fitting.gpus, mode, by=facts.pull.author, reason=event.action)
+    if fitting.refused:
+        remark = about_rest(fitting, mode)
     return Decision(
         why=f"requests {len(asked)} of {len(admission.gpus)} boards, {mode}",
         account=newcomer(facts, admission),
         origin=facts.offer.origin,
         requests=asked,
-        endings=ended + tuple(pair for pair in replaced if pair[0].gpu in fitting),
-        notice=Notice(text=remark, tone=Tone.REMARK, left_out=rest) if remark else None,
+        endings=ended + tuple(pair for pair in replaced if pair[0].gpu in fitting.gpus),
+        notice=Notice(text=remark, tone=Tone.REMARK, left_out=tuple(fitting.refused)) if remark else None,
         is_settled=True,
     )
 
