@@ -483,6 +483,26 @@ def test_a_board_whose_minutes_are_used_up_is_left_out() -> None:
     assert not both.requests and both.notice and "`H100` has used" in both.notice.text and "pending" in both.notice.text
 
 
+def test_a_board_without_newcomers_needs_a_merged_submission() -> None:
+    gpus = {"CPU": Gpu(runs_on="CPU"), "H100": Gpu(runs_on="H100", newcomers=False)}
+    known = facts(competition=replace(COMPETITION, settings=SETTINGS.model_copy(update={"gpus": gpus})))
+    decision = decide(happened(), known)
+    assert boards(decision) == ["CPU ranked 1"] and decision.notice
+    assert decision.notice.text == "Not judged on `H100`, which is only for authors with a merged submission."
+    assert "only for authors with a merged submission" in refusal(decide(said("/rank gpu=H100"), known))
+    assert boards(decide(happened(), replace(known, has_merged=True))) == ["CPU ranked 1", "H100 ranked 1"]
+
+
+def test_a_new_author_must_have_an_account_of_the_required_age() -> None:
+    known = facts(competition=limited(account_days=30), since=NOW - timedelta(days=29))
+    for event in (happened(), said("/benchmark")):
+        told = refusal(decide(event, known))
+        assert "must be 30 days old" in told and "Come back at 2026-11-22 12:00 UTC" in told
+    assert boards(decide(said("/rank gpu=CPU", by=BOB), replace(known, permission=Permission.ADMIN)))
+    assert decide(happened(), replace(known, since=NOW - timedelta(days=30))).requests
+    assert decide(happened(), replace(known, since=None)).requests
+
+
 def test_superseded_requests_free_their_places_in_the_quota() -> None:
     history = (asked(head_sha=OLD), asked("H100", head_sha=OLD))
     assert (
@@ -783,6 +803,31 @@ def test_intake_counts_what_other_authors_have_used_of_a_boards_minutes(stage: S
     other = stage.world.open_pull(stage.world.add_user("bob"), {PATH.replace("alice", "bob"): OWN})
     assert stage.intake() == f"#{other.number}: refused by quota."
     assert "`CPU` has used 1 of 1 minutes" in stage.bodies(other.number)[0] and len(stage.requests()) == 1
+
+
+def test_intake_asks_for_the_age_of_new_authors_only(stage: Stage) -> None:
+    stage.settings = Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04")}, limits=Quotas(account_days=3650))
+    alice, bob = stage.world.add_user("alice"), stage.world.add_user("bob")
+    with LedgerBranch(stage.server.git_url, token=stage.token) as branch:
+        branch.ledger.append_account(KnownAccount(user_id=bob.id, login="bob", first_seen=NOW))
+        branch.commit("bob")
+    stage.world.open_pull(alice, {PATH: SOURCE})
+    assert "refused" in stage.intake() and "must be 3650 days old" in stage.bodies(1)[0]
+    stage.server.log.clear()
+    stage.world.open_pull(bob, {PATH.replace("alice", "bob"): SOURCE})
+    assert "requests 1 of 1 boards" in stage.intake() and not stage.server.requests("GET */users/*")
+
+
+def test_intake_sees_which_authors_have_a_merged_submission(stage: Stage, tmp_path: Path) -> None:
+    stage.settings = Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04", newcomers=False)})
+    alice = stage.world.add_user("alice")
+    stage.world.open_pull(alice, {PATH: SOURCE})
+    assert "refused" in stage.intake() and "merged submission" in stage.bodies(1)[0]
+    stage.root = tmp_path / "checkout"
+    (stage.root / "submissions/matmul/alice").mkdir(parents=True)
+    (stage.root / "submissions/matmul/alice/submission.py").write_bytes(SOURCE)
+    (stage.root / "tasks").symlink_to(Path("tasks").absolute())
+    assert "requests 1 of 1 boards" in stage.intake()
 
 
 def test_an_event_that_comes_twice_changes_nothing(stage: Stage) -> None:

@@ -86,6 +86,11 @@ class Gpu(Section):
         default_factory=dict, description="Peak TFLOPS by number format: {float32: 67, float16: 989}."
     )
 
+    newcomers: bool = Field(
+        default=True,
+        strict=True,
+        description="Whether authors without a merged submission may use its boards. Default: true.",
+    )
     minutes_per_day: Annotated[int, Field(strict=True, gt=0, le=100_000)] | None = Field(
         default=None,
         description="Minutes of machine time per day on its boards, for all authors together. Default: no limit.",
@@ -134,6 +139,9 @@ class Quotas(Section):
     judgings_per_day: int = _quota(50, 10_000, "Judgings per day.")
     ranked_per_day: int = _quota(20, 10_000, "Ranked judgings per day; they also count as judgings.")
     minutes_per_day: int = _quota(120, 100_000, "Minutes of machine time per day.")
+    account_days: Annotated[int, Field(strict=True, ge=0, le=3650)] = Field(
+        default=0, description="Days that a new author's GitHub account must be old. Default: 0."
+    )
 
 
 class Ban(Section):

@@ -84,14 +84,18 @@ class Admission:
     """All boards of the task; `gpus` are those that the file names, or all."""
 
 
+def find_known(author: Account, competition: Competition) -> KnownAccount | None:
+    """The author's entry in the register; None if they have never taken part."""
+    return next((account for account in competition.accounts if account.user_id == author.id), None)
+
+
 def folder_of(author: Account, competition: Competition) -> str:
     """The login with which an account first took part, whatever its name is today.
 
     Raises:
         Refused: the folder of its login belongs to another account, which had that login before.
     """
-    known = next((account for account in competition.accounts if account.user_id == author.id), None)
-    if known:
+    if known := find_known(author, competition):
         return known.login
     owner = find_owner(competition.accounts, author.login)
     if owner:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from harness.records.fields import Mode
-from scripts.bot.admission.admission import Admission, Competition, Offer
+from scripts.bot.admission.admission import Admission, Competition, Offer, Refused, find_known
 from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal
 from scripts.bot.comment.markers import Notice
 from scripts.bot.intake.slash import Verb
@@ -33,7 +33,8 @@ class EventFacts:
 
     `now` is when we handle the event, `happened_at` when it happened by GitHub's clock.  `history` holds the author's
     requests, for this pull request and for others; `on_boards` those of all authors on boards with a limit of their
-    own; `permission` is the commenter's.
+    own; `permission` is the commenter's.  `since` is when a new author's account was created, `has_merged` whether a
+    submission of theirs is on `main`.
     `task_faults` says what is wrong with the tasks that a pull request changes.
     """
 
@@ -42,6 +43,8 @@ class EventFacts:
     competition: Competition
     history: tuple[RequestStatus, ...] = ()
     on_boards: tuple[RequestStatus, ...] = ()
+    since: datetime | None = None
+    has_merged: bool = False
     permission: Permission = Permission.NONE
     task_faults: str = ""
     standings: tuple[Standings, ...] = ()
@@ -129,11 +132,21 @@ def find_last(facts: EventFacts, gpu: str, mode: Mode) -> RequestStatus | None:
 
 
 @dataclass(frozen=True)
+class NewcomerRefusal:
+    """A board that is only for authors with a merged submission."""
+
+    gpu: str
+
+    def __str__(self) -> str:
+        return f"`{self.gpu}` is only for authors with a merged submission. Get one merged on another board first."
+
+
+@dataclass(frozen=True)
 class Fit:
     """The boards that may be requested, and why the others may not."""
 
     gpus: list[str]
-    refused: dict[str, QuotaRefusal]
+    refused: dict[str, QuotaRefusal | NewcomerRefusal]
 
     @property
     def reasons(self) -> str:
@@ -149,9 +162,14 @@ def fit(
     *,
     is_free: bool = False,
 ) -> Fit:
-    """As many of the boards as their own limits and the author's quota allow."""
+    """As many of the boards as their own limits and the author's quota allow.
+
+    Raises:
+        Refused: the author's account is too young.
+    """
     if is_free:
         return Fit(list(gpus), {})
+    _require_age(facts)
     refused = {gpu: refusal for gpu in gpus if (refusal := _refusal_of(gpu, facts))}
     gpus = [gpu for gpu in gpus if gpu not in refused]
     endings = {request.id: ending for request, ending in ended}
@@ -166,8 +184,21 @@ def fit(
     return Fit([], refused)
 
 
-def _refusal_of(gpu: str, facts: EventFacts) -> QuotaRefusal | None:
-    minutes = facts.competition.settings.gpus[gpu].minutes_per_day
+def _require_age(facts: EventFacts) -> None:
+    days = facts.competition.settings.limits.account_days
+    if facts.since and (welcome := facts.since + timedelta(days=days)) > facts.now:
+        raise Refused(
+            f"Your GitHub account must be {days} days old to take part here. Come back at {welcome:%Y-%m-%d %H:%M} "
+            "UTC, or ask a maintainer to request a judging for you."
+        )
+
+
+def _refusal_of(gpu: str, facts: EventFacts) -> QuotaRefusal | NewcomerRefusal | None:
+    """Why the author may not use a board, whatever their own quota."""
+    board = facts.competition.settings.gpus[gpu]
+    if not (board.newcomers or facts.has_merged):
+        return NewcomerRefusal(gpu)
+    minutes = board.minutes_per_day
     return find_board_refusal(facts.on_boards, gpu, minutes, facts.now) if minutes else None
 
 
@@ -205,7 +236,7 @@ def make_requests(
 def newcomer(facts: EventFacts, admission: Admission) -> KnownAccount | None:
     """The author's new entry in the register; None if there is one already."""
     author = facts.pull.author
-    if any(account.user_id == author.id for account in facts.competition.accounts):
+    if find_known(author, facts.competition):
         return None
     return KnownAccount(user_id=author.id, login=admission.entry.login, first_seen=facts.now)
 
@@ -219,7 +250,9 @@ def about_rest(fitting: Fit, mode: Mode) -> str:
     )
 
 
-def _about(refusal: QuotaRefusal, gpus: Sequence[str], mode: Mode) -> str:
+def _about(refusal: QuotaRefusal | NewcomerRefusal, gpus: Sequence[str], mode: Mode) -> str:
+    if isinstance(refusal, NewcomerRefusal):
+        return f"Not judged on `{refusal.gpu}`, which is only for authors with a merged submission."
     verb = next(verb for verb in Verb if verb.mode is mode)
     command = " ".join([f"/{verb}", *(f"gpu={gpu}" for gpu in gpus)])
     when = f"at {refusal.next_at:%Y-%m-%d %H:%M} UTC or later" if refusal.next_at else "when there is room"

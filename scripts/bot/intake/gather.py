@@ -2,7 +2,7 @@
 
 ledger            participants, the author's requests, maintainers' decisions, who offered a file first; all requests
                   on boards with a limit; for /show the judgements
-GitHub            the commenter's permission
+GitHub            the commenter's permission; a new author's age, if there is a limit
 the fork, by git  the changed files, and a submission's bytes
 the checkout      settings, tasks, the merged files of others
 """
@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.task.task import load_task
-from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry, merged_by_others
+from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry, find_known, merged_by_others
 from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
@@ -26,7 +27,7 @@ from scripts.bot.report.context import BotContext
 from scripts.competition.boards import offered
 from scripts.competition.settings import Settings
 from scripts.github.fork import Fork
-from scripts.github.pulls import Permission, PullRequest
+from scripts.github.pulls import Account, Permission, PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated
@@ -82,11 +83,27 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         competition=competition,
         history=ledger.requests(user_id=pull.author.id).facts,
         on_boards=_requests_on(limited, ledger, since),
+        since=_since(pull.author, competition, context.github) if offer.source else None,
+        has_merged=_has_merged(pull.author, competition, context.root),
         permission=permission,
         task_faults=task_faults,
         standings=boards,
         happened_at=_happened_at(event, pull),
     )
+
+
+def _since(author: Account, competition: Competition, github: GitHub) -> datetime | None:
+    """When a new author's account was created; None if that does not matter."""
+    if not competition.settings.limits.account_days or find_known(author, competition):
+        return None
+    profile = github.find_account(author.login)
+    return profile.created_at if profile else None
+
+
+def _has_merged(author: Account, competition: Competition, root: Path) -> bool:
+    """Whether a submission of the author's is on `main`."""
+    known = find_known(author, competition)
+    return any(root.glob(f"submissions/*/{known.login if known else author.login}/*"))
 
 
 def _boards_with_limits(offer: Offer, settings: Settings) -> list[str]:
