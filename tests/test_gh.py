@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -164,6 +165,7 @@ def test_accounts_are_found_by_login(stage, github):
     assert github.find_account("ALICE") == Account(id=stage.world.users["alice"].id, login="alice")
     assert github.find_account("github-actions[bot]") == ACTIONS_BOT
     assert github.find_account("nobody") is None
+    assert github.joined_at("alice") == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_only_a_personal_token_can_ask_for_its_own_account(stage, github):

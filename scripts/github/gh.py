@@ -136,6 +136,12 @@ class GitHub(Wire):
                 return None
             raise
 
+    def joined_at(self, login: str) -> datetime:
+        """When an account was created."""
+        return datetime.fromisoformat(
+            require(self.ask("GET", f"/users/{_part(login)}", is_elsewhere=True), str, "created_at")
+        )
+
     def whoami(self) -> Account:
         """The account of a personal token.  A workflow's token may not ask for it; its account is `ACTIONS_BOT`."""
         return Account.of(self.ask("GET", "/user", is_elsewhere=True))

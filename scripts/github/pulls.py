@@ -112,8 +112,6 @@ class Account(FromGitHub):
     is_bot: Annotated[bool, BeforeValidator(lambda kind: kind in (True, "Bot"))] = Field(
         default=False, validation_alias="type"
     )
-    created_at: Time | None = None
-    """Only profiles have it."""
 
     @classmethod
     def of(cls, payload: Any) -> Self:

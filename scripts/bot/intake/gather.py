@@ -96,8 +96,7 @@ def _since(author: Account, competition: Competition, github: GitHub) -> datetim
     """When a new author's account was created; None if that does not matter."""
     if not competition.settings.limits.account_days or find_known(author, competition):
         return None
-    profile = github.find_account(author.login)
-    return profile.created_at if profile else None
+    return github.joined_at(author.login)
 
 
 def _has_merged(author: Account, competition: Competition, root: Path) -> bool:
