@@ -121,3 +121,16 @@ def test_the_participants_guide_lists_every_verdict_and_command():
     assert shown == set(Verb) - {Verb.CHECK, Verb.CI}
     for line in re.findall(r"^/[a-z].*$", PARTICIPANTS, re.MULTILINE):
         assert read_command(line)
+
+
+def test_the_kernels_of_the_page_for_newcomers_are_the_template_and_an_accepted_example():
+    page = (ROOT / "site" / "pages" / "participants-first.md").read_text()
+    task = ROOT / "tasks" / "vectoradd"
+    slow, fast = (body(code) for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    assert slow == body((task / "template.py").read_text())
+    assert fast == body((task / "examples" / "accepted" / "in_place.py").read_text())
+
+
+def body(source):
+    """The lines of custom_kernel after its first."""
+    return source.partition("def custom_kernel(")[2].splitlines()[1:]

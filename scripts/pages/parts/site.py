@@ -21,6 +21,7 @@ RUNS_LIVE = timedelta(days=90)
 GUIDES: tuple[tuple[str, ...], ...] = (
     (
         "participants",
+        "participants-first",
         "participants-results",
         "participants-commands",
         "participants-languages",
