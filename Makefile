@@ -20,7 +20,7 @@ NODE := tests/actions/node_modules/.ready
 LANGUAGES := $(VENV)/.languages
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-minutes faults picture announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
+.PHONY: help setup demo test test-all test-minutes faults picture announcements exploits season lint bench-judge check-gpu probe-gpu bench-gpu bench-timing bench-github
 .PHONY: bench-site bench-lighthouse lock clean languages check
 
 help:  ## list the targets
@@ -73,6 +73,9 @@ bench-judge: $(READY)  ## time the steps of a judging
 
 check-gpu: $(READY)  ## run the checks that need a GPU and print the table (ARGS=--rehearse without a GPU)
 	$(BIN)/python -m benchmarks.gpu $(ARGS)
+
+probe-gpu: $(READY)  ## try to forge a time on an NVIDIA GPU with sealed memory, and print the table (ARGS='--calls 20')
+	@$(BIN)/python -m benchmarks.border.probe $(ARGS)
 
 bench-gpu: $(READY)  ## compare times on a GPU with other methods (hours; ARGS='--repetitions 3'; --rehearse without)
 	@$(BIN)/python -m benchmarks.gpu_times $(ARGS)

@@ -1,0 +1,229 @@
+"""`make probe-gpu`: does the time of a call on a GPU cover its work, whatever the player tries?  Prints tables.
+
+A player adds one to inputs that the referee reveals (`harness/gpu/sealed_memory.py`), by a kernel that waits for S
+microseconds first.  So a right output whose time is less than S is a forged time.
+
+Needs only NVIDIA's driver: no torch, no compiler, no network.  Each row is measured by a process of its own, within a
+time limit, and printed at once.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import math
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from statistics import median
+from types import TracebackType
+from typing import Any, Self
+
+import click
+
+from benchmarks.border.kernels import PROBES
+from benchmarks.border.player import KINDS
+from harness.gpu.sealed_memory import SealedMemory
+from harness.inside.cuda_driver import LIBRARY, Driver
+from scripts.cli import run
+
+COUNT = 1024
+"""Numbers of 32 bits in a call's inputs."""
+_ITEM = 4
+_ANSWER_S = 20.0
+_STAMP_NS = 100_000
+TOLERANCE = 0.99
+"""Two clocks of a GPU agree to this share."""
+
+
+class PlayerError(Exception):
+    """The player failed or ended; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One call: whether its output was right, and its time by the referee in microseconds."""
+
+    wait_us: float
+    is_right: bool
+    strict_us: float
+    tight_us: float
+    window_us: float
+    """By the host's clock, from "go" to "done": what a referee without sealed memory measures."""
+
+    @property
+    def is_forged(self) -> bool:
+        return self.is_right and self.strict_us < TOLERANCE * self.wait_us
+
+
+class Border:
+    """The referee, with one player in a process of its own; `kind` is one of `player.KINDS`."""
+
+    def __init__(self, kind: str, library: str = LIBRARY, *, size: int = COUNT * _ITEM) -> None:
+        self.driver = Driver(library)
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours.settimeout(_ANSWER_S)
+        command = [sys.executable, "-m", "benchmarks.border.player", kind, library]
+        self._process = subprocess.Popen(command, stdin=theirs.fileno())
+        theirs.close()
+        self._size = size
+        self.memory = SealedMemory(self.driver, size, size)
+        self._data = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._ours.close()
+        self.memory.__exit__(kind, error, trace)
+
+    def seat(self) -> None:
+        """Give the player its memory.  A second time, give the same process new memory, as if it were another one."""
+        if self._data:
+            self.memory.__exit__(None, None, None)
+            self.memory = SealedMemory(self.driver, self._size, self._size)
+        order = {"do": "map", "sizes": self.memory.sizes}
+        socket.send_fds(self._ours, [json.dumps(order).encode()], self.memory.descriptors)
+        self._expect()
+
+    def play(self, wait_us: float, *, draws_anew: bool = True, reveals_late: bool = True, seals: bool = True) -> Call:
+        """Play one call.  Each of the last three is a defence that can be switched off."""
+        if draws_anew or not self._data:
+            self._data = secrets.token_bytes(self._size)
+        self.memory.offer(self._data)
+        if not reveals_late:
+            self.memory.reveal()
+        self._ask({"do": "prepare", "ns": int(wait_us * 1000)})
+        if reveals_late:
+            self.memory.reveal()
+        start = time.perf_counter()
+        self._ask({"do": "go"})
+        window_us = (time.perf_counter() - start) * 1e6
+        if not seals:
+            time.sleep(2 * wait_us / 1e6)
+        span = self.memory.seal()
+        return Call(
+            wait_us=wait_us,
+            is_right=self.memory.output(self._size) == _plus_one(self._data),
+            strict_us=span.strict_us,
+            tight_us=span.tight_us,
+            window_us=window_us,
+        )
+
+    def find_overlaps(self, trials: int) -> tuple[int, list[float]]:
+        """Interrupt a kernel of the player's; return how often both ran at once, and what each switch cost in µs."""
+        stream, kernel = self.driver.stream(), self.driver.kernel(self.driver.load(PROBES), "stamp")
+        log = self.driver.allocate(16)
+        self._ask({"do": "look", "ns": trials * 3_000_000})
+        stamps: list[tuple[int, int]] = []
+        for _ in range(trials):
+            self.driver.launch(kernel, stream, (log.address, _STAMP_NS), threads=1)
+            self.driver.call("cuStreamSynchronize", stream)
+            begin, end = memoryview(self.driver.read(log.address, 16)).cast("Q")
+            stamps.append((begin, end))
+            time.sleep(0.001)
+        (first, last), *gaps = self._expect()["times"]
+        costs: list[float] = []
+        overlaps = 0
+        for begin, end in stamps:
+            around = [(a, b) for a, b in gaps if a <= begin and end <= b]
+            costs += [(b - a - (end - begin)) / 1e3 for a, b in around]
+            overlaps += not around and first <= begin and end <= last
+        return overlaps, costs
+
+    def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        self._ours.send(json.dumps(order).encode())
+        return self._expect()
+
+    def _expect(self) -> dict[str, Any]:
+        packet = self._ours.recv(1 << 20)
+        if not packet:
+            raise PlayerError("the player has ended")
+        answer: dict[str, Any] = json.loads(packet)
+        if answer["is"] == "failed":
+            raise PlayerError(answer["why"])
+        return answer
+
+
+def _plus_one(data: bytes) -> bytes:
+    numbers = array.array("I", data)
+    return array.array("I", [(number + 1) % 2**32 for number in numbers]).tobytes()
+
+
+# The tables.
+
+_WAITS_US = (0, 10, 30, 100, 300, 1000, 3000)
+_SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
+_TRIALS = 500
+_ROW_S = 120.0
+_ROWS = {
+    "exclusive": "how often two contexts ran at once, and what a switch costs",
+    **{f"null {size}": f"a call that does nothing, {size >> 10:,} KiB each way" for size in _SIZES},
+    **{kind: kind for kind in KINDS if kind not in ("wrong size", "killed")},
+}
+
+
+def measure(row: str, library: str, calls: int) -> str:
+    """One row of the table, in words."""
+    kind, _, size = row.partition(" ") if row.startswith("null ") else (row, "", "")
+    if kind == "null":
+        with Border("honest", library, size=int(size)) as border:
+            border.seat()
+            played = [border.play(0) for _ in range(calls)]
+        strict, tight = (median(getattr(call, name) for call in played) for name in ("strict_us", "tight_us"))
+        return f"{strict:.1f} µs strict, {tight:.1f} µs tight"
+    with Border("honest" if kind == "exclusive" else kind, library) as border:
+        border.seat()
+        if kind == "exclusive":
+            overlaps, costs = border.find_overlaps(_TRIALS)
+            return f"{overlaps} of {_TRIALS} overlap; a switch costs {median(costs) if costs else math.nan:.1f} µs"
+        if kind in ("stale", "kept"):
+            border.play(0)
+        if kind == "kept":
+            border.seat()
+        played = [border.play(wait_us) for wait_us in _WAITS_US for _ in range(calls)]
+    forged = sum(call.is_forged for call in played)
+    right = [call for call in played if call.is_right]
+    least = min((call.strict_us - call.wait_us for call in right), default=math.nan)
+    return f"{len(right)} of {len(played)} outputs right, {forged} times forged; at least {least:.1f} µs above S"
+
+
+@click.command()
+@click.option("--library", default=LIBRARY, show_default=True, help="The driver's library.")
+@click.option("--calls", default=100, show_default=True, help="Calls per row and S.")
+@click.option("--row", type=click.Choice(list(_ROWS)), help="Measure this row, in this process.")
+def main(library: str, calls: int, row: str | None) -> int:
+    """Probe the border on a GPU and print a table for BENCHMARKS.md.
+
+    Exits with 1 if a time was forged or a row failed.
+
+    Example: python -m benchmarks.border.probe --calls 20
+    """
+    if row:
+        click.echo(measure(row, library, calls))
+        return 0
+    click.echo("| probe | |\n|---|---|")
+    is_good = True
+    for name, words in _ROWS.items():
+        command = [sys.executable, "-m", "benchmarks.border.probe", "--library", library, "--calls", str(calls)]
+        try:
+            done = subprocess.run(
+                [*command, "--row", name], capture_output=True, text=True, timeout=_ROW_S, check=False
+            )
+            said = done.stdout.strip() if done.returncode == 0 else f"FAILED: {done.stderr.strip().splitlines()[-1:]}"
+        except subprocess.TimeoutExpired:
+            said = f"FAILED: it took more than {_ROW_S:g} s"
+        is_good = is_good and "FAILED" not in said and ("forged" not in said or " 0 times forged" in said)
+        click.echo(f"| {words} | {said} |")
+    return int(not is_good)
+
+
+if __name__ == "__main__":
+    sys.exit(run(command=main))

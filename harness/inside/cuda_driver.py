@@ -1,0 +1,216 @@
+"""NVIDIA's driver API, as far as referee and player share memory through it: contexts, memory, kernels, events.
+
+    driver = Driver()                            the first visible GPU, in its primary context, which torch uses, too
+    driver.call("cuCtxSynchronize")              any function of the API; raises DriverError
+
+Sizes are in bytes.  Addresses are device addresses.  The functions are described in NVIDIA's *CUDA Driver API*.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LIBRARY = "libcuda.so.1"
+
+_PINNED, _DEVICE, _DESCRIPTOR, _READ_WRITE = 1, 1, 1, 3
+_VIRTUAL_MEMORY, _DESCRIPTORS = 102, 103
+"""Attributes of a device: whether it supports virtual memory, and descriptors of it."""
+_NON_BLOCKING = 1
+_OUT_OF_MEMORY = 2
+
+
+class DriverError(Exception):
+    """A function of the driver has failed.  `code` is a CUresult."""
+
+    def __init__(self, function: str, code: int, name: str) -> None:
+        super().__init__(f"{function}: {name}")
+        self.code = code
+
+    @property
+    def is_out_of_memory(self) -> bool:
+        return self.code == _OUT_OF_MEMORY
+
+
+class _Location(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+
+
+class _Flags(ctypes.Structure):
+    _fields_ = (
+        ("compression", ctypes.c_ubyte), ("rdma", ctypes.c_ubyte), ("usage", ctypes.c_ushort),
+        ("reserved", ctypes.c_ubyte * 4),
+    )  # fmt: skip
+
+
+class _Properties(ctypes.Structure):
+    """CUmemAllocationProp."""
+
+    _fields_ = (
+        ("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", _Location), ("win32", ctypes.c_void_p),
+        ("flags", _Flags),
+    )  # fmt: skip
+
+
+class _Access(ctypes.Structure):
+    """CUmemAccessDesc."""
+
+    _fields_ = (("location", _Location), ("flags", ctypes.c_int))
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Memory of the device, mapped into this process's address space."""
+
+    address: int
+    size: int
+
+
+class Driver:
+    """The driver, with the first visible GPU's primary context current in this thread.
+
+    Raises:
+        OSError: there is no such library.
+        DriverError: there is no usable GPU.
+    """
+
+    def __init__(self, library: str = LIBRARY) -> None:
+        self._library = ctypes.CDLL(library)
+        self.call("cuInit", 0)
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.device = device.value
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self.call("cuCtxSetCurrent", context)
+
+    def call(self, function: str, *arguments: object) -> None:
+        """Call a function that returns a CUresult.  Pass anything but int and float as ctypes objects."""
+        code = getattr(self._library, function)(*arguments)
+        if code:
+            name = ctypes.c_char_p()
+            self._library.cuGetErrorName(code, ctypes.byref(name))
+            raise DriverError(function, code, (name.value or b"").decode(errors="replace") or f"error {code}")
+
+    # Memory.
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether this GPU's memory can be shared by file descriptors."""
+        return all(self._attribute(one) for one in (_VIRTUAL_MEMORY, _DESCRIPTORS))
+
+    def _attribute(self, number: int) -> int:
+        value = ctypes.c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), number, self.device)
+        return value.value
+
+    def granularity(self) -> int:
+        """Sizes of shared memory are multiples of this."""
+        size = ctypes.c_size_t()
+        self.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(self._properties()), 0)
+        return size.value
+
+    def share(self, size: int) -> tuple[Mapping, int]:
+        """Allocate and map memory; return it with a file descriptor, by which another process can map it, too."""
+        size = -(-size // self.granularity()) * self.granularity()
+        handle, descriptor = ctypes.c_ulonglong(), ctypes.c_int(-1)
+        self.call(
+            "cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(self._properties()),
+            ctypes.c_ulonglong(0),
+        )  # fmt: skip
+        try:
+            self.call(
+                "cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, _DESCRIPTOR, ctypes.c_ulonglong(0)
+            )
+            return self._map(handle, size), descriptor.value
+        finally:
+            self.call("cuMemRelease", handle)  # the mapping keeps the memory
+
+    def open(self, descriptor: int, size: int) -> Mapping:
+        """Map memory that another process has shared.  The descriptor may be closed afterwards."""
+        handle = ctypes.c_ulonglong()
+        self.call("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(descriptor), _DESCRIPTOR)
+        try:
+            return self._map(handle, size)
+        finally:
+            self.call("cuMemRelease", handle)
+
+    def _map(self, handle: ctypes.c_ulonglong, size: int) -> Mapping:
+        address, length = ctypes.c_ulonglong(), ctypes.c_size_t(size)
+        none = ctypes.c_size_t(0)
+        self.call(
+            "cuMemAddressReserve", ctypes.byref(address), length, none, ctypes.c_ulonglong(0), ctypes.c_ulonglong(0)
+        )
+        self.call("cuMemMap", address, length, none, handle, ctypes.c_ulonglong(0))
+        access = _Access(_Location(_DEVICE, self.device), _READ_WRITE)
+        self.call("cuMemSetAccess", address, length, ctypes.byref(access), ctypes.c_size_t(1))
+        return Mapping(address.value, size)
+
+    def unmap(self, mapping: Mapping) -> None:
+        address, length = ctypes.c_ulonglong(mapping.address), ctypes.c_size_t(mapping.size)
+        self.call("cuMemUnmap", address, length)
+        self.call("cuMemAddressFree", address, length)
+
+    def allocate(self, size: int) -> Mapping:
+        """Memory that no other process can map."""
+        address = ctypes.c_ulonglong()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        return Mapping(address.value, size)
+
+    def free(self, memory: Mapping) -> None:
+        self.call("cuMemFree_v2", ctypes.c_ulonglong(memory.address))
+
+    def write(self, address: int, data: bytes) -> None:
+        self.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(address), data, ctypes.c_size_t(len(data)))
+
+    def read(self, address: int, size: int) -> bytes:
+        buffer = ctypes.create_string_buffer(size)
+        self.call("cuMemcpyDtoH_v2", buffer, ctypes.c_ulonglong(address), ctypes.c_size_t(size))
+        return buffer.raw
+
+    def _properties(self) -> _Properties:
+        return _Properties(type=_PINNED, handles=_DESCRIPTOR, location=_Location(_DEVICE, self.device))
+
+    # Kernels and events.
+
+    def stream(self) -> ctypes.c_void_p:
+        """A stream that does not wait for the default one."""
+        stream = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
+        return stream
+
+    def load(self, ptx: str) -> ctypes.c_void_p:
+        """A module of kernels in PTX, which the driver compiles."""
+        module = ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), ptx.encode())
+        return module
+
+    def kernel(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
+        function = ctypes.c_void_p()
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        return function
+
+    def launch(
+        self,
+        kernel: ctypes.c_void_p,
+        stream: ctypes.c_void_p,
+        arguments: Sequence[int],
+        *,
+        blocks: int = 1,
+        threads: int = 1024,
+    ) -> None:
+        """Launch a kernel whose parameters are all of 64 bits."""
+        values = [ctypes.c_ulonglong(value) for value in arguments]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        self.call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, stream, pointers, None)
+
+    def event(self) -> ctypes.c_void_p:
+        event = ctypes.c_void_p()
+        self.call("cuEventCreate", ctypes.byref(event), 0)
+        return event
+
+    def elapsed_us(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
+        """The time between two events that have been recorded and are over."""
+        milliseconds = ctypes.c_float()
+        self.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
+        return milliseconds.value * 1e3

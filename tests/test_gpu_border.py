@@ -1,0 +1,156 @@
+"""Sealed memory, on a driver without a GPU: whatever a player tries, the referee's time covers the work on its inputs.
+
+The driver's times are real, and a kernel that waits for S microseconds takes at least that long on a busy machine, too.
+So a right output in less time is forged, however slow the machine is.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.border.kernels import PROBES
+from benchmarks.border.player import KINDS
+from benchmarks.border.probe import Border, PlayerError
+from harness.gpu.kernels import REFEREE
+from harness.gpu.sealed_memory import SealedMemory
+from harness.inside.cuda_driver import Driver, DriverError
+
+SOURCE = Path(__file__).parent / "fake_driver" / "driver.cpp"
+WAIT_US = 20_000
+"""Longer than a referee's steps take on a busy machine."""
+STOPPED = {
+    "unfinished": "seals",
+    "late": "seals",
+    "guess": "reveals_late",
+    "stale": "draws_anew",
+}
+"""Attacks that a referee's defence stops: without it, they succeed."""
+WRONG = {"unfinished", "guess", "stale", "swapped", "moved", "kept"}
+"""Attacks whose outputs are wrong."""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The driver's library, with a GPU of its own."""
+    if not shutil.which("g++"):
+        pytest.skip("needs g++")
+    folder = tmp_path_factory.mktemp("driver")
+    made = folder / "libcuda.so.1"
+    command = [
+        "g++",
+        "-std=c++17",
+        "-O2",
+        "-Wall",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+        str(SOURCE),
+        "-o",
+        str(made),
+    ]
+    subprocess.run(command, check=True)
+    (folder / "gpu").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FAKE_GPU", str(folder / "gpu"))
+        yield str(made)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("wrong size", "killed")])
+def test_no_player_forges_a_time(library: str, kind: str) -> None:
+    with Border(kind, library) as border:
+        border.seat()
+        if kind in ("stale", "kept"):
+            border.play(0)
+        if kind == "kept":
+            border.seat()
+        for _ in range(5):
+            call = border.play(WAIT_US)
+            assert call.is_right is (kind not in WRONG) or kind == "late"
+            assert not call.is_forged and call.tight_us <= call.strict_us
+
+
+@pytest.mark.parametrize(("kind", "defence"), STOPPED.items())
+def test_an_attack_succeeds_without_the_defence_that_stops_it(library: str, kind: str, defence: str) -> None:
+    with Border(kind, library) as border:
+        border.seat()
+        if kind == "stale":
+            border.play(0)
+        call = border.play(WAIT_US, **{defence: False})
+        assert call.is_right and call.window_us < WAIT_US
+
+
+def test_an_honest_call_is_charged_little_more_than_it_takes(library: str) -> None:
+    with Border("honest", library) as border:
+        border.seat()
+        null_us = min(border.play(0).strict_us for _ in range(20))
+        call_us = min(border.play(WAIT_US).strict_us for _ in range(5))
+        assert WAIT_US <= call_us < WAIT_US + null_us + 10_000
+
+
+def test_inputs_are_hidden_until_they_are_revealed_and_outputs_fixed_once_sealed(library: str) -> None:
+    driver = Driver(library)
+    with SealedMemory(driver, 1000, 1000) as memory:
+        inputs, outputs = (
+            driver.open(descriptor, size) for descriptor, size in zip(memory.descriptors, memory.sizes, strict=True)
+        )
+        memory.offer(b"secret" * 100)
+        assert b"secret" not in driver.read(inputs.address, 1000)
+        memory.reveal()
+        assert driver.read(inputs.address, 600) == b"secret" * 100
+        driver.write(outputs.address, b"answer")
+        memory.seal()
+        driver.write(outputs.address, b"better")
+        assert memory.output(6) == b"answer"
+        memory.offer(b"next")
+        assert b"secret" not in driver.read(inputs.address, 1000)
+        assert driver.read(outputs.address, 6) not in (b"answer", b"better")
+        with pytest.raises(ValueError, match="do not fit"):
+            memory.offer(bytes(memory.sizes[0] + 1))
+
+
+def test_a_player_that_maps_a_wrong_size_or_ends_fails(library: str) -> None:
+    with Border("wrong size", library) as border, pytest.raises(PlayerError, match="CUDA_ERROR_INVALID_VALUE"):
+        border.seat()
+    with Border("killed", library) as border:
+        border.seat()
+        with pytest.raises(PlayerError, match="ended"):
+            border.play(0)
+
+
+def test_too_little_memory_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_GPU_BYTES", str(2 << 20))
+    driver = Driver(library)
+    with pytest.raises(DriverError, match="CUDA_ERROR_OUT_OF_MEMORY") as error:
+        driver.share(3 << 20)
+    assert error.value.is_out_of_memory
+    descriptors = os.listdir("/proc/self/fd")
+    with pytest.raises(DriverError):
+        driver.open(os.open(os.devnull, os.O_RDONLY), 2 << 20)
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors) + 1  # the one that we opened here
+
+
+def test_a_machine_without_a_gpu_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_GPU", "/nowhere")
+    with pytest.raises(DriverError, match="cuInit: CUDA_ERROR_NO_DEVICE"):
+        Driver(library)
+
+
+def test_two_contexts_never_run_at_once_on_this_driver(library: str) -> None:
+    with Border("honest", library) as border:
+        border.seat()
+        overlaps, costs = border.find_overlaps(20)
+    assert overlaps == 0 and costs and min(costs) >= 0
+
+
+@pytest.mark.skipif(not shutil.which("ptxas"), reason="needs ptxas")
+@pytest.mark.parametrize("ptx", [REFEREE, PROBES], ids=["referee", "probes"])
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_100"])
+def test_nvidias_assembler_accepts_our_kernels(tmp_path: Path, ptx: str, architecture: str) -> None:
+    (tmp_path / "kernels.ptx").write_text(ptx)
+    command = ["ptxas", f"-arch={architecture}", str(tmp_path / "kernels.ptx"), "-o", str(tmp_path / "kernels.cubin")]
+    subprocess.run(command, check=True)
