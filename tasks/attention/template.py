@@ -1,6 +1,6 @@
 #!POPCORN leaderboard attention
 # Save this as submissions/attention/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: all scores, also those of the future, which are then crossed out."""
 

@@ -1,6 +1,6 @@
 #!POPCORN leaderboard conv2d
 # Save this as submissions/conv2d/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: write all patches side by side into a matrix, and multiply the filters with it."""
 

@@ -1,6 +1,6 @@
 #!POPCORN leaderboard crossentropy
 # Save this as submissions/crossentropy/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: the surprise of every word, and the right word's out of it."""
 

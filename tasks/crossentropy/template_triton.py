@@ -1,7 +1,7 @@
 #!POPCORN leaderboard crossentropy
 #!PULLRANK needs triton
 # Save this as submissions/crossentropy/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: one Triton program for each token, which goes through its row twice, block by block.
 

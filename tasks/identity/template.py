@@ -1,6 +1,6 @@
 #!POPCORN leaderboard identity
 # Save this as submissions/identity/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: every number of the output looks up where it comes from."""
 

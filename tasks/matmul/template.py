@@ -1,6 +1,6 @@
 #!POPCORN leaderboard matmul
 # Save this as submissions/matmul/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: one slice of 16 columns of `a` and 16 rows of `b` at a time, summed in float32."""
 

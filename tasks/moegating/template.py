@@ -1,6 +1,6 @@
 #!POPCORN leaderboard moegating
 # Save this as submissions/moegating/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: a mark for each choice in a table of tokens and experts, whose running sums are the places."""
 

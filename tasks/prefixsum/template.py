@@ -1,6 +1,6 @@
 #!POPCORN leaderboard prefixsum
 # Save this as submissions/prefixsum/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: add what stands 1, 2, 4, 8, ... places before, until nothing does (Hillis and Steele, 1986)."""
 

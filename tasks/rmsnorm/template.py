@@ -1,6 +1,6 @@
 #!POPCORN leaderboard rmsnorm
 # Save this as submissions/rmsnorm/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: the formula, step by step, in float32."""
 

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard rmsnorm
 #!PULLRANK needs triton
 # Save this as submissions/rmsnorm/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: one Triton program for each token, whose row is read once and stays in registers.
 

@@ -1,6 +1,6 @@
 #!POPCORN leaderboard rope
 # Save this as submissions/rope/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: x * cos + rotated * sin, where `rotated` holds the halves in each other's place."""
 

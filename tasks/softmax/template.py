@@ -1,6 +1,6 @@
 #!POPCORN leaderboard softmax
 # Save this as submissions/softmax/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: the textbook's formula, one pass over memory for each of its steps."""
 

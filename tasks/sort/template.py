@@ -1,6 +1,6 @@
 #!POPCORN leaderboard sort
 # Save this as submissions/sort/<your login>/submission.py and open a pull request:
-# a draft is only tested, one that is ready for review is ranked.
+# a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: PyTorch's own sort, which also says where each number was; nobody has asked."""
 
