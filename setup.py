@@ -20,6 +20,7 @@ class BuildWithCompetition(build_py):
 
     def _copy(self, source: Path, target: Path) -> None:
         if source.is_dir():
+            shutil.rmtree(target, ignore_errors=True)  # what an earlier build left
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -165,7 +165,10 @@ def test_accounts_are_found_by_login(stage, github):
     assert github.find_account("ALICE") == Account(id=stage.world.users["alice"].id, login="alice")
     assert github.find_account("github-actions[bot]") == ACTIONS_BOT
     assert github.find_account("nobody") is None
-    assert github.joined_at("alice") == datetime(2026, 1, 1, tzinfo=UTC)
+    alice = Account(id=stage.world.users["alice"].id, login="alice")
+    assert github.joined_at(alice) == datetime(2026, 1, 1, tzinfo=UTC)
+    assert github.joined_at(alice.model_copy(update={"id": 1})) is None
+    assert github.joined_at(alice.model_copy(update={"login": "nobody"})) is None
 
 
 def test_only_a_personal_token_can_ask_for_its_own_account(stage, github):

@@ -67,12 +67,30 @@ def test_an_installed_command_knows_the_repository_that_it_came_from(packages: P
     git(tmp_path, "remote", "add", "origin", "https://github.com/ada/thesis")
     code = "from scripts.github.access import require_repository as find; print(find(), find('bob/other'))"
     assert run([sys.executable, "-c", code], tmp_path, PYTHONPATH=str(packages)) == "acme/kernels bob/other\n"
+    code = code.replace("find()", "find(for_maintainers=True)")
+    assert run([sys.executable, "-c", code], tmp_path, PYTHONPATH=str(packages)) == "ada/thesis bob/other\n"
+
+
+def test_a_command_that_needs_a_clone_says_so(packages: Path, tmp_path: Path) -> None:
+    for command in (["demo"], ["site", "build"], ["task", "new", "mine"], ["task", "archive", "vectoradd"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "scripts.cli", *command], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(packages)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2 and "needs a clone of the competition's repository" in done.stderr
 
 
 def test_an_installed_copy_is_updated_by_installing_it_again(packages: Path, tmp_path: Path) -> None:
     code = "from scripts.competition.repository import UPDATE; print(UPDATE)"
     assert "uv tool upgrade" in run([sys.executable, "-c", code], tmp_path, PYTHONPATH=str(packages))
     assert run([sys.executable, "-c", code], ROOT) == "`git pull`\n"
+
+
+def test_a_second_build_in_the_same_folder_succeeds(packages: Path, tmp_path: Path) -> None:
+    repository = packages.parent / "acme" / "kernels"
+    for number in (1, 2):
+        code = f"from setuptools.build_meta import build_wheel as build; print(build({str(tmp_path / str(number))!r}))"
+        assert ".whl" in run([sys.executable, "-c", code], repository)
 
 
 def test_the_commands_of_participants_need_only_the_extra_for_participants(tmp_path: Path) -> None:

@@ -461,8 +461,10 @@ def test_a_board_whose_minutes_are_used_up_is_left_out() -> None:
     budget = {"CPU": Gpu(runs_on="CPU", minutes_per_day=100), "H100": Gpu(runs_on="H100", minutes_per_day=10)}
     competition = replace(COMPETITION, settings=SETTINGS.model_copy(update={"gpus": budget}))
     used = asked("H100", state=EndState.JUDGED, pull_request=3, asked_at=NOW - timedelta(hours=4), user_id=8)
-    spent = replace(used, ending=used.ending and used.ending.model_copy(update={"seconds": 590.0}))
-    known = facts(competition=competition, on_boards=(spent,))
+    spent = replace(
+        used, ending=used.ending and used.ending.model_copy(update={"seconds": 590.0, "at": used.request.asked_at})
+    )
+    known = facts(competition=competition, on_limited_boards=(spent,))
     limit = "minutes of judging in 24 hours for all authors together"
     decision = decide(happened(), known)
     assert boards(decision) == ["CPU ranked 1"]
@@ -475,6 +477,9 @@ def test_a_board_whose_minutes_are_used_up_is_left_out() -> None:
     assert boards(
         decide(said("/rank gpu=H100", by=BOB), replace(known, permission=Permission.ADMIN))
     )  # maintainers may
+    superseded = asked("H100", head_sha=OLD)
+    pushed = replace(known, on_limited_boards=(superseded,) * 10, history=(superseded,))
+    assert boards(decide(happened(PullAction.PUSHED), pushed)) == ["CPU ranked 1", "H100 ranked 1"]
     full = replace(
         known,
         competition=replace(competition, settings=limited(pending=1).settings.model_copy(update={"gpus": budget})),
@@ -488,19 +493,26 @@ def test_a_board_without_newcomers_needs_a_merged_submission() -> None:
     known = facts(competition=replace(COMPETITION, settings=SETTINGS.model_copy(update={"gpus": gpus})))
     decision = decide(happened(), known)
     assert boards(decision) == ["CPU ranked 1"] and decision.notice
-    assert decision.notice.text == "Not judged on `H100`, which is only for authors with a merged submission."
+    then = "comment `/rank gpu=H100` once you have one."
+    assert decision.notice.text == f"Not judged on `H100`, which is only for authors with a merged submission: {then}"
+    assert not decision.notice.left_out  # so that `submit` does not call it a failure
+    tested = asked(mode=Mode.TEST, state=EndState.JUDGED)
+    again = replace(known, history=(asked("H100", state=EndState.JUDGED), tested))
+    assert boards(decide(said("/rerun gpu=H100 gpu=CPU"), again)) == ["CPU test 2"]
     assert "only for authors with a merged submission" in refusal(decide(said("/rank gpu=H100"), known))
     assert boards(decide(happened(), replace(known, has_merged=True))) == ["CPU ranked 1", "H100 ranked 1"]
 
 
 def test_a_new_author_must_have_an_account_of_the_required_age() -> None:
-    known = facts(competition=limited(account_days=30), since=NOW - timedelta(days=29))
+    joined_at, ours = NOW - timedelta(days=29), offer(origin=origin())
+    known = facts(offer=ours, competition=limited(account_days=30), author_joined_at=joined_at)
+    assert decide(happened(), known).origin == origin()  # so that nobody else can take the file meanwhile
     for event in (happened(), said("/benchmark")):
         told = refusal(decide(event, known))
-        assert "must be 30 days old" in told and "Come back at 2026-11-22 12:00 UTC" in told
+        assert "must be at least 30 days old" in told and "` at 2026-11-22 12:00 UTC or later" in told
     assert boards(decide(said("/rank gpu=CPU", by=BOB), replace(known, permission=Permission.ADMIN)))
-    assert decide(happened(), replace(known, since=NOW - timedelta(days=30))).requests
-    assert decide(happened(), replace(known, since=None)).requests
+    assert decide(happened(), replace(known, author_joined_at=NOW - timedelta(days=30))).requests
+    assert decide(happened(), replace(known, author_joined_at=None)).requests
 
 
 def test_superseded_requests_free_their_places_in_the_quota() -> None:
@@ -801,7 +813,7 @@ def test_intake_counts_what_other_authors_have_used_of_a_boards_minutes(stage: S
     first = stage.world.open_pull(stage.world.add_user("alice"), {PATH: SOURCE})
     assert stage.intake() == f"#{first.number}: requests 1 of 1 boards, ranked."
     other = stage.world.open_pull(stage.world.add_user("bob"), {PATH.replace("alice", "bob"): OWN})
-    assert stage.intake() == f"#{other.number}: refused by quota."
+    assert stage.intake() == f"#{other.number}: refused by a limit."
     assert "`CPU` has used 1 of 1 minutes" in stage.bodies(other.number)[0] and len(stage.requests()) == 1
 
 
@@ -812,7 +824,7 @@ def test_intake_asks_for_the_age_of_new_authors_only(stage: Stage) -> None:
         branch.ledger.append_account(KnownAccount(user_id=bob.id, login="bob", first_seen=NOW))
         branch.commit("bob")
     stage.world.open_pull(alice, {PATH: SOURCE})
-    assert "refused" in stage.intake() and "must be 3650 days old" in stage.bodies(1)[0]
+    assert "refused" in stage.intake() and "must be at least 3650 days old" in stage.bodies(1)[0]
     stage.server.log.clear()
     stage.world.open_pull(bob, {PATH.replace("alice", "bob"): SOURCE})
     assert "requests 1 of 1 boards" in stage.intake() and not stage.server.requests("GET */users/*")

@@ -96,7 +96,8 @@ def files_of(*requests: Request) -> set[str]:
         ),
         (requests_of(7), files_of(SEVENS, SEVENS_ON_H100)),
         (requests_on(["H100"], START.date()), files_of(SEVENS_ON_H100)),
-        (requests_on(["CPU", "H100"], (START + timedelta(days=2)).date()), files_of(SEVENTIES)),
+        (requests_on(["CPU"], (START + timedelta(days=2)).date()), files_of(SEVENTIES)),
+        (requests_on(["CPU", "H100"], (START + timedelta(days=9)).date()), files_of(SEVENS_ON_H100)),  # it is open
         (requests_on(["H200"], START.date()), ()),
         (requests_of_author_of(SEVENS.id), files_of(SEVENS, SEVENS_ON_H100)),
         (requests_of_author_of(SEVENTIES.id), files_of(SEVENTIES)),

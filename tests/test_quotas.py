@@ -139,16 +139,18 @@ def test_a_refusal_names_the_limit_reached_and_the_way_out() -> None:
     )
 
 
-def test_a_boards_limit_counts_all_requests_of_all_authors_and_a_minute_for_open_ones() -> None:
-    history = [asked(25, seconds=900), asked(3, seconds=300), asked(2, "failed", seconds=120), asked(1, "open", by=BOT)]
-    assert not find_board_refusal(history, "CPU", 9, NOW)
-    refusal = find_board_refusal(history, "CPU", 8, NOW)
-    assert refusal and (refusal.use.limit, refusal.use.used) == (Limit.BOARDS, 8)
+def test_a_boards_limit_counts_all_authors_and_open_requests_as_typical_ones() -> None:
+    ended = [asked(25, seconds=900), asked(3, seconds=300), asked(2, "failed", seconds=120), asked(1, seconds=240)]
+    history = [*ended, asked(1, "open", by=BOT), asked(30, "open")]
+    refusal = find_board_refusal(history, "CPU", 12, NOW)
+    assert refusal and (refusal.use.limit, refusal.use.used) == (Limit.BOARDS, 5 + 2 + 4 + 4 + 4)
     assert str(refusal) == (
-        "`CPU` has used 8 of 8 minutes of judging in 24 hours for all authors together. "
-        "Try again at 2026-11-03 09:00 UTC."
+        "`CPU` has used 19 of 12 minutes of judging in 24 hours for all authors together. "
+        "Try again at 2026-11-03 11:00 UTC."
     )
-    assert not find_board_refusal(history, "H100", 1, NOW)
+    assert not find_board_refusal(history, "CPU", 20, NOW) and not find_board_refusal(history, "H100", 1, NOW)
+    assert find_board_refusal(ended, "CPU", 11, NOW) and not find_board_refusal(ended, "CPU", 12, NOW)
+    assert find_board_refusal([asked(1, "open")] * 9, "CPU", 9, NOW)
 
 
 def test_the_quota_reports_how_much_of_each_limit_is_used() -> None:

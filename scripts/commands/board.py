@@ -21,7 +21,7 @@ from scripts.boards.tables import compare_table, history_table, lines_below, min
 from scripts.common.options import PATH, options
 from scripts.common.terminal import console, say
 from scripts.competition.completion import judged_gpu_names, logins, task_names
-from scripts.competition.repository import TASKS, require_ledger
+from scripts.competition.repository import IS_CLONE, TASKS, require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
 from scripts.github.credentials import AccessError
@@ -69,6 +69,10 @@ def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSourc
         site = pages_address(require_repository(), server_url())
     except AccessError:
         site = "URL"
+    if not IS_CLONE:
+        raise LedgerError(
+            f"PullRank is installed without a clone and has no ledger: --site {site} reads the published site"
+        )
     raise LedgerError(
         f"{found.path}: there is no ledger here. --site {site} reads the published site; "
         f"`git fetch origin ledger && git worktree add --detach {found.path} FETCH_HEAD` checks out a copy"

@@ -32,7 +32,7 @@ from scripts.bot.comment.judgement_section import render
 from scripts.commands.site import serve_until_interrupted
 from scripts.common.options import PATH
 from scripts.common.terminal import Display, console
-from scripts.competition.repository import TASKS, require_task
+from scripts.competition.repository import TASKS, require_clone, require_task
 from scripts.ledger.ledger import Ledger
 from scripts.standings.standings import Standings, standings
 
@@ -89,6 +89,7 @@ def demo(serve: bool, port: int, out: Path | None) -> int:
 
     Example: pullrank demo --no-serve --out demo
     """
+    require_clone("demo")
     with _scratch_folder(out) as folder:
         competition = DemoCompetition(folder, tasks_of(ENTRIES), faults=_wall_faults())
         exit_code = competition.hold(ENTRIES)

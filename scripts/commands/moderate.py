@@ -96,7 +96,7 @@ def _desk(
         return
     from scripts.ledger.branch import LedgerBranch
 
-    token, repository = require_token(_RIGHTS), require_repository(repo)
+    token, repository = require_token(_RIGHTS), require_repository(repo, for_maintainers=True)
     url = f"{server_url()}/{repository}.git"
     with connect(repository, token) as github, LedgerBranch(url, token=token, wanted=wanted) as branch:
         with explaining(repository):

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from scripts.common.options import PATH
-from scripts.competition.repository import ROOT, SITE, TASKS, require_ledger
+from scripts.competition.repository import ROOT, SITE, TASKS, require_clone, require_ledger
 
 
 def _require_address(_context: click.Context, _option: click.Parameter, value: str) -> str:
@@ -76,6 +76,7 @@ def build(
 
     Example: pullrank site build --ledger demo/ledger --out _site
     """
+    require_clone("site build")
     from harness.task.task import load_tasks
     from scripts.competition.boards import find_settings
     from scripts.competition.merged import MergedFiles

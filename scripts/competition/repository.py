@@ -15,14 +15,24 @@ from scripts.competition.settings import SETTINGS, load_settings
 from scripts.ledger.ledger import Ledger, LedgerError
 
 _BESIDE = Path(__file__).resolve().parents[2]
-IS_CLONE = (_BESIDE / "pyproject.toml").is_file()
-ROOT = _BESIDE if IS_CLONE else _BESIDE / "pullrank_competition"
+_COPY = _BESIDE / "pullrank_competition"
+IS_CLONE = not _COPY.is_dir()
+ROOT = _BESIDE if IS_CLONE else _COPY
 UPDATE = "`git pull`" if IS_CLONE else "`uv tool upgrade pullrank`"
 """How to get the competition's current state."""
 TASKS = ROOT / "tasks"
 LEDGER = ROOT / "ledger"
 SITE = ROOT / "_site"
 TITLE = "PullRank"
+
+
+def require_clone(command: str) -> None:
+    """Raise TaskError if PullRank was installed without a clone, so that `pullrank COMMAND` lacks what it needs."""
+    if not IS_CLONE:
+        raise TaskError(
+            f"`pullrank {command}` needs a clone of the competition's repository: clone it, run `make setup` there, and "
+            "use its .venv/bin/pullrank"
+        )
 
 
 def require_task(name: str, tasks: Path = TASKS) -> Task:

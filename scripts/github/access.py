@@ -44,13 +44,17 @@ def require_token(rights: str, page: str = NEW_TOKEN) -> str:
     raise AccessError(f"no token: sign in with `gh auth login`, or set GH_TOKEN. Create a token at {page}: {rights}")
 
 
-def require_repository(named: str | None = None) -> str:
-    """The repository that the call names, the one that PullRank was installed from, or the origin of this clone."""
+def require_repository(named: str | None = None, *, for_maintainers: bool = False) -> str:
+    """The repository that the call names, the one that PullRank was installed from, or the origin of this clone.
+
+    What is `for_maintainers` never concerns the repository that PullRank was installed from, unless it is named.
+    """
     if named:
         return checked_repository(named, "--repo")
     if of_the_job := os.environ.get("GITHUB_REPOSITORY"):
         return checked_repository(of_the_job, "GITHUB_REPOSITORY")
-    if found := ORIGIN.search(_installed_from() or _output(["git", "remote", "get-url", "origin"])):
+    installed_from = "" if for_maintainers else _installed_from()
+    if found := ORIGIN.search(installed_from or _output(["git", "remote", "get-url", "origin"])):
         return found[1]
     raise AccessError("no repository: pass --repo OWNER/NAME, or run this in a clone of it")
 

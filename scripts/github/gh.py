@@ -136,11 +136,16 @@ class GitHub(Wire):
                 return None
             raise
 
-    def joined_at(self, login: str) -> datetime:
-        """When an account was created."""
-        return datetime.fromisoformat(
-            require(self.ask("GET", f"/users/{_part(login)}", is_elsewhere=True), str, "created_at")
-        )
+    def joined_at(self, account: Account) -> datetime | None:
+        """When an account was created; None if its login has no profile, or belongs to another account by now."""
+        try:
+            profile = self.ask("GET", f"/users/{_part(account.login)}", is_elsewhere=True)
+        except GitHubError as error:
+            if error.status == 404:
+                return None
+            raise
+        is_theirs = require(profile, int, "id") == account.id
+        return datetime.fromisoformat(require(profile, str, "created_at")) if is_theirs else None
 
     def whoami(self) -> Account:
         """The account of a personal token.  A workflow's token may not ask for it; its account is `ACTIONS_BOT`."""

@@ -17,7 +17,7 @@ from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task
 from scripts.common.options import PATH
-from scripts.competition.repository import TASKS
+from scripts.competition.repository import TASKS, require_clone
 from scripts.kernelbot.convert import Converted, convert
 from scripts.kernelbot.device_alias import ALIASES
 from scripts.kernelbot.files import FoundTask
@@ -44,6 +44,8 @@ def import_(path: Path, out: Path, name: str | None, gpus: tuple[str, ...], devi
 
     Example: pullrank task import problems/pmpp.yaml --out tasks
     """
+    if out == TASKS:
+        require_clone("task import")
     refused: list[str] = []
     imported = 0
     with find_tasks(path, name) as found:

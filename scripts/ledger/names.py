@@ -63,9 +63,15 @@ def requests_of(user_id: int) -> Choice:
 
 
 def requests_on(gpus: Collection[str], since: date) -> Choice:
-    """All authors' requests on the boards of some GPUs that were made on a day (in UTC) or later."""
+    """All authors' requests on the boards of some GPUs that were made on a day (in UTC) or later, or are open."""
     first = f"requests/{since.isoformat()}"
-    return lambda names: (name for name in _requests(names) if name >= first and _gpu(name) in gpus)
+
+    def choose(names: Collection[str]) -> Iterator[str]:
+        still_open = set(open_requests(names))
+        recent = (name for name in _requests(names) if name >= first or name in still_open)
+        return (name for name in recent if _gpu(name) in gpus)
+
+    return choose
 
 
 def requests_of_author_of(request_id: str) -> Choice:

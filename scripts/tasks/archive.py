@@ -18,7 +18,7 @@ from harness.task.faults import display
 from harness.task.task import Task, load_task
 from scripts.common.options import PATH
 from scripts.competition.completion import task_names
-from scripts.competition.repository import require_task
+from scripts.competition.repository import TASKS, require_clone, require_task
 from scripts.tasks.purge import purge_task
 from scripts.tasks.show import in_tasks
 
@@ -32,7 +32,7 @@ _BEFORE_CASES = ("gpus", "lang", "title")
 @click.option("--confirm", metavar="NAME", help="With --purge: the task's name, instead of the prompt.")
 @click.option("--ledger", type=PATH, help="With --purge: ledger folder. Default: the branch on GitHub.")
 @click.option(
-    "--repo", metavar="OWNER/NAME", help="With --purge: the repository. Default: the one this clone came from."
+    "--repo", metavar="OWNER/NAME", help="With --purge: the repository. Default: the one that this clone came from."
 )
 @in_tasks
 def archive(name: str, purge: bool, confirm: str | None, ledger: Path | None, repo: str | None, folder: Path) -> None:
@@ -42,6 +42,8 @@ def archive(name: str, purge: bool, confirm: str | None, ledger: Path | None, re
 
     Example: pullrank task archive vectoradd
     """
+    if folder == TASKS:
+        require_clone("task archive")
     task = require_task(name, folder)
     if purge:
         if confirm is None and sys.stdin.isatty():

@@ -62,7 +62,7 @@ def facts_of(task: str, ledger: Ledger) -> set[Path]:
 def _purge_branch(task: str, repo: str | None) -> None:
     from scripts.ledger.branch import LedgerBranch
 
-    token, repository = require_token(_RIGHTS), require_repository(repo)
+    token, repository = require_token(_RIGHTS), require_repository(repo, for_maintainers=True)
     _require_owner(repository, token)
     folders = under(f"judgements/{task}", f"origins/{task}")
     wanted = either(folders, under("requests", "moderation"))

@@ -7,7 +7,7 @@
     minutes          the judge's wall time, and a minute for each new request                24 hours
 
 Requests that failed on our side cost an author nothing, nor do those of a maintainer or the bot.  A GPU's boards may
-have a limit of their own, which counts the minutes of all requests of all authors.
+have a limit of their own, for all authors together.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate
+from statistics import median
 
 from harness.records.fields import Mode
 from scripts.competition.settings import Quotas
@@ -108,12 +109,17 @@ def find_refusal(
 def find_board_refusal(history: Iterable[RequestStatus], gpu: str, minutes: int, now: datetime) -> QuotaRefusal | None:
     """Why no author may request a judging on a GPU's boards now; None if they may.
 
+    An open request counts as much as a typical one of the day, and at least a minute.
+
     Args:
-        history: all authors' requests of at least the last day; an open one counts as a minute at least.
+        history: all authors' open requests, and those that ended within a day.
         minutes: the limit of these boards for a day.
     """
-    recent = [one for one in history if one.request.gpu == gpu and one.request.asked_at > now - WINDOW]
-    parts = [(_back_at(one), max(one.seconds / 60, float(one.is_open))) for one in recent]
+    of_boards = [one for one in history if one.request.gpu == gpu]
+    ended = [(one.ending.at, one.seconds / 60) for one in of_boards if one.ending and one.ending.at > now - WINDOW]
+    typical = max(1.0, median([used for _, used in ended if used] or [1.0]))
+    parts = [(at.astimezone(UTC) + WINDOW, used) for at, used in ended]
+    parts += [(now + WINDOW, typical) for one in of_boards if one.is_open]
     refusal = _refusal(Use(limit=Limit.BOARDS, allowed=minutes, parts=tuple(sorted(parts))), 1)
     return replace(refusal, gpu=gpu) if refusal else None
 

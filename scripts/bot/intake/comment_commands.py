@@ -184,17 +184,19 @@ def _ask_by_comment(event: CommentEvent, facts: EventFacts, admission: Admission
         raise Refused("This is already queued; the comment above says since when. `/cancel` stops it.")
     asked: list[Request] = []
     left_out: list[str] = []
+    reasons: list[str] = []
     remarks: list[str] = []
     is_free = by.id != facts.pull.author.id
     for mode in dict.fromkeys(modes.values()):
         gpus = [gpu for gpu in modes if modes[gpu] is mode and gpu not in waiting]
         fitting = fit(facts, gpus, mode, asked=asked, is_free=is_free)
         asked += make_requests(facts, admission, fitting.gpus, mode, by=by, reason=reason)
-        if fitting.refused and not asked:
-            raise Refused(fitting.reasons)
         if fitting.refused:
-            left_out += fitting.refused
+            reasons.append(fitting.reasons)
+            left_out += fitting.left_out
             remarks.append(about_rest(fitting, mode))
+    if not asked:
+        raise Refused(" ".join(dict.fromkeys(reasons)))
     return Decision(
         why=f"requests {len(asked)} of {len(modes)} boards",
         account=newcomer(facts, admission),

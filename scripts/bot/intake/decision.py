@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from harness.records.fields import Mode
-from scripts.bot.admission.admission import Admission, Competition, Offer, Refused, find_known
+from scripts.bot.admission.admission import Admission, Competition, Offer, find_known
 from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal
 from scripts.bot.comment.markers import Notice
 from scripts.bot.intake.slash import Verb
@@ -32,9 +32,9 @@ class EventFacts:
     """Everything that a decision depends on.  Fields that an event does not need are not read and stay empty.
 
     `now` is when we handle the event, `happened_at` when it happened by GitHub's clock.  `history` holds the author's
-    requests, for this pull request and for others; `on_boards` those of all authors on boards with a limit of their
-    own; `permission` is the commenter's.  `since` is when a new author's account was created, `has_merged` whether a
-    submission of theirs is on `main`.
+    requests, for this pull request and for others; `on_limited_boards` those of all authors on boards with a limit of
+    their own; `permission` is the commenter's.  `author_joined_at` is when a new author's account was created, if that
+    matters; `has_merged` whether a submission of theirs is on `main`.
     `task_faults` says what is wrong with the tasks that a pull request changes.
     """
 
@@ -42,8 +42,8 @@ class EventFacts:
     offer: Offer
     competition: Competition
     history: tuple[RequestStatus, ...] = ()
-    on_boards: tuple[RequestStatus, ...] = ()
-    since: datetime | None = None
+    on_limited_boards: tuple[RequestStatus, ...] = ()
+    author_joined_at: datetime | None = None
     has_merged: bool = False
     permission: Permission = Permission.NONE
     task_faults: str = ""
@@ -132,13 +132,14 @@ def find_last(facts: EventFacts, gpu: str, mode: Mode) -> RequestStatus | None:
 
 
 @dataclass(frozen=True)
-class NewcomerRefusal:
-    """A board that is only for authors with a merged submission."""
+class Barrier:
+    """Why an author may not use a board yet, whatever their quota; `remark` is for when they may use others."""
 
-    gpu: str
+    reason: str
+    remark: str = ""
 
     def __str__(self) -> str:
-        return f"`{self.gpu}` is only for authors with a merged submission. Get one merged on another board first."
+        return self.reason
 
 
 @dataclass(frozen=True)
@@ -146,11 +147,16 @@ class Fit:
     """The boards that may be requested, and why the others may not."""
 
     gpus: list[str]
-    refused: dict[str, QuotaRefusal | NewcomerRefusal]
+    refused: dict[str, QuotaRefusal | Barrier]
 
     @property
     def reasons(self) -> str:
         return " ".join(dict.fromkeys(map(str, self.refused.values())))
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The boards for which a limit has no room now."""
+        return tuple(gpu for gpu, refusal in self.refused.items() if isinstance(refusal, QuotaRefusal))
 
 
 def fit(
@@ -162,19 +168,12 @@ def fit(
     *,
     is_free: bool = False,
 ) -> Fit:
-    """As many of the boards as their own limits and the author's quota allow.
-
-    Raises:
-        Refused: the author's account is too young.
-    """
+    """As many of the boards as their own limits and the author's quota allow."""
     if is_free:
         return Fit(list(gpus), {})
-    _require_age(facts)
-    refused = {gpu: refusal for gpu in gpus if (refusal := _refusal_of(gpu, facts))}
+    refused = {gpu: refusal for gpu in gpus if (refusal := _refusal_of(gpu, mode, facts, ended))}
     gpus = [gpu for gpu in gpus if gpu not in refused]
-    endings = {request.id: ending for request, ending in ended}
-    history = [replace(one, ending=one.ending or endings.get(one.request.id)) for one in facts.history]
-    history += [RequestStatus(request=request) for request in asked]
+    history = _after(facts.history, ended) + [RequestStatus(request=request) for request in asked]
     limits = facts.competition.settings.limits
     for count in range(len(gpus), 0, -1):
         refusal = find_refusal(history, mode, limits, facts.now, wanted=count)
@@ -184,22 +183,30 @@ def fit(
     return Fit([], refused)
 
 
-def _require_age(facts: EventFacts) -> None:
-    days = facts.competition.settings.limits.account_days
-    if facts.since and (welcome := facts.since + timedelta(days=days)) > facts.now:
-        raise Refused(
-            f"Your GitHub account must be {days} days old to take part here. Come back at {welcome:%Y-%m-%d %H:%M} "
-            "UTC, or ask a maintainer to request a judging for you."
-        )
+def _after(history: Iterable[RequestStatus], ended: Endings) -> list[RequestStatus]:
+    """The requests as they are once this event's endings are written."""
+    endings = {request.id: ending for request, ending in ended}
+    return [replace(one, ending=one.ending or endings.get(one.request.id)) for one in history]
 
 
-def _refusal_of(gpu: str, facts: EventFacts) -> QuotaRefusal | NewcomerRefusal | None:
+def _refusal_of(gpu: str, mode: Mode, facts: EventFacts, ended: Endings) -> QuotaRefusal | Barrier | None:
     """Why the author may not use a board, whatever their own quota."""
-    board = facts.competition.settings.gpus[gpu]
+    settings = facts.competition.settings
+    board, days = settings.gpus[gpu], settings.limits.account_days
+    if facts.author_joined_at and (welcome_at := facts.author_joined_at + timedelta(days=days)) > facts.now:
+        age = f"{days} day{'s' if days > 1 else ''}"
+        return Barrier(
+            f"Your GitHub account must be at least {age} old to take part here. "
+            f"Comment `{_command(mode)}` at {welcome_at:%Y-%m-%d %H:%M} UTC or later."
+        )
     if not (board.newcomers or facts.has_merged):
-        return NewcomerRefusal(gpu)
-    minutes = board.minutes_per_day
-    return find_board_refusal(facts.on_boards, gpu, minutes, facts.now) if minutes else None
+        then = f"comment `{_command(mode, [gpu])}`"
+        return Barrier(
+            f"`{gpu}` is only for authors with a merged submission. Get one merged on another board, then {then}.",
+            f"Not judged on `{gpu}`, which is only for authors with a merged submission: {then} once you have one.",
+        )
+    on_boards = _after(facts.on_limited_boards, ended)
+    return find_board_refusal(on_boards, gpu, board.minutes_per_day, facts.now) if board.minutes_per_day else None
 
 
 def make_requests(
@@ -250,11 +257,15 @@ def about_rest(fitting: Fit, mode: Mode) -> str:
     )
 
 
-def _about(refusal: QuotaRefusal | NewcomerRefusal, gpus: Sequence[str], mode: Mode) -> str:
-    if isinstance(refusal, NewcomerRefusal):
-        return f"Not judged on `{refusal.gpu}`, which is only for authors with a merged submission."
-    verb = next(verb for verb in Verb if verb.mode is mode)
-    command = " ".join([f"/{verb}", *(f"gpu={gpu}" for gpu in gpus)])
+def _about(refusal: QuotaRefusal | Barrier, gpus: Sequence[str], mode: Mode) -> str:
+    if isinstance(refusal, Barrier):
+        return refusal.remark
     when = f"at {refusal.next_at:%Y-%m-%d %H:%M} UTC or later" if refusal.next_at else "when there is room"
-    names = ", ".join(f"`{gpu}`" for gpu in gpus)
+    names, command = ", ".join(f"`{gpu}`" for gpu in gpus), _command(mode, gpus)
     return f"Not judged on {names}: the limit is {refusal.use.allowed} {refusal.use.limit}. Comment `{command}` {when}."
+
+
+def _command(mode: Mode, gpus: Sequence[str] = ()) -> str:
+    """The comment that requests a judging in a mode."""
+    verb = next(verb for verb in Verb if verb.mode is mode)
+    return " ".join([f"/{verb}", *(f"gpu={gpu}" for gpu in gpus)])

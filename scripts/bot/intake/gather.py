@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,16 +74,17 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
             standings(board, moderated.counted(ledger.judgements(board.task.name, board.gpu).judgements))
             for board in offered(offer.task, context.settings.gpus).boards
         )
-    since, limited = (now - WINDOW).date(), _boards_with_limits(offer, context.settings)
+    limited = _boards_with_limits(offer, context.settings)
     if limited:
-        branch.check_out(requests_on(limited, since))
+        # A request may wait for a day before it runs.
+        branch.check_out(requests_on(limited, (now - 2 * WINDOW).date()))
     return EventFacts(
         now=now,
         offer=offer,
         competition=competition,
         history=ledger.requests(user_id=pull.author.id).facts,
-        on_boards=_requests_on(limited, ledger, since),
-        since=_since(pull.author, competition, context.github) if offer.source else None,
+        on_limited_boards=_requests_on(limited, ledger),
+        author_joined_at=_author_joined_at(event, pull, competition, context.github, now) if offer.source else None,
         has_merged=_has_merged(pull.author, competition, context.root),
         permission=permission,
         task_faults=task_faults,
@@ -92,11 +93,14 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     )
 
 
-def _since(author: Account, competition: Competition, github: GitHub) -> datetime | None:
-    """When a new author's account was created; None if that does not matter."""
-    if not competition.settings.limits.account_days or find_known(author, competition):
+def _author_joined_at(
+    event: Event, pull: PullRequest, competition: Competition, github: GitHub, now: datetime
+) -> datetime | None:
+    """When a new author's account was created, or now if GitHub does not say; None if that does not matter."""
+    is_others = isinstance(event, CommentEvent) and not _is_author(event, pull)
+    if is_others or not competition.settings.limits.account_days or find_known(pull.author, competition):
         return None
-    return github.joined_at(author.login)
+    return github.joined_at(pull.author) or now
 
 
 def _has_merged(author: Account, competition: Competition, root: Path) -> bool:
@@ -111,9 +115,9 @@ def _boards_with_limits(offer: Offer, settings: Settings) -> list[str]:
     return [gpu for gpu in (offer.task.gpus if offer.task else ()) if gpu in gpus and gpus[gpu].minutes_per_day]
 
 
-def _requests_on(gpus: Collection[str], ledger: Ledger, since: date) -> tuple[RequestStatus, ...]:
-    """All authors' requests on some boards since a day."""
-    return tuple(one for one in ledger.requests(since=since).facts if one.request.gpu in gpus) if gpus else ()
+def _requests_on(gpus: Collection[str], ledger: Ledger) -> tuple[RequestStatus, ...]:
+    """The requests on some boards, of those that were read."""
+    return tuple(one for one in ledger.requests().facts if one.request.gpu in gpus) if gpus else ()
 
 
 def _happened_at(event: Event, pull: PullRequest) -> datetime:
@@ -151,9 +155,8 @@ def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     history, offer = ledger.requests(user_id=facts.pull.author.id).facts, facts.offer
     if offer.origin:
         offer = replace(offer, origins=ledger.origins(offer.origin.task, offer.origin.fingerprint))
-    limited = _boards_with_limits(offer, competition.settings)
-    on_boards = _requests_on(limited, ledger, (facts.now - WINDOW).date())
-    return replace(facts, competition=competition, history=history, on_boards=on_boards, offer=offer)
+    on_limited = _requests_on(_boards_with_limits(offer, competition.settings), ledger)
+    return replace(facts, competition=competition, history=history, on_limited_boards=on_limited, offer=offer)
 
 
 def _is_author(event: CommentEvent, pull: PullRequest) -> bool:

@@ -90,7 +90,7 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
     fitting = fit(facts, wanted, mode, ended + replaced)
     if wanted and not fitting.gpus:
         notice = Notice(text=f"**Not judged.** {fitting.reasons}")
-        return Decision(why="refused by quota", origin=facts.offer.origin, endings=ended, notice=notice)
+        return Decision(why="refused by a limit", origin=facts.offer.origin, endings=ended, notice=notice)
     asked = make_requests(facts, admission, fitting.gpus, mode, by=facts.pull.author, reason=event.action)
     if fitting.refused:
         remark = about_rest(fitting, mode)
@@ -100,7 +100,7 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
         origin=facts.offer.origin,
         requests=asked,
         endings=ended + tuple(pair for pair in replaced if pair[0].gpu in fitting.gpus),
-        notice=Notice(text=remark, tone=Tone.REMARK, left_out=tuple(fitting.refused)) if remark else None,
+        notice=Notice(text=remark, tone=Tone.REMARK, left_out=fitting.left_out) if remark else None,
         is_settled=True,
     )
 
