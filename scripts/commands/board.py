@@ -70,9 +70,7 @@ def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSourc
     except AccessError:
         site = "URL"
     if not IS_CLONE:
-        raise LedgerError(
-            f"PullRank is installed without a clone and has no ledger: --site {site} reads the published site"
-        )
+        raise LedgerError(f"there is no ledger without a clone: --site {site} reads the published site")
     raise LedgerError(
         f"{found.path}: there is no ledger here. --site {site} reads the published site; "
         f"`git fetch origin ledger && git worktree add --detach {found.path} FETCH_HEAD` checks out a copy"

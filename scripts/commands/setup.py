@@ -84,10 +84,8 @@ def setup(repo: str | None, check: bool, new_app: bool, app: str | None, app_key
     if bool(app) != bool(app_key) or (app and (check or new_app)):
         raise click.UsageError("--app and --app-key belong together, without --check and --new-app")
     key = read_key(app, app_key) if app and app_key else None
-    token, repository = (
-        require_token(f"for this repository only, {_RIGHTS}"),
-        require_repository(repo, for_maintainers=True),
-    )
+    token = require_token(f"for this repository only, {_RIGHTS}")
+    repository = require_repository(repo, for_maintainers=True)
     server = server_url()
     with connect(repository, token) as github:
         admin = require_admin(github, must_be_admin=not check and not new_app)

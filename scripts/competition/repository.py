@@ -30,8 +30,8 @@ def require_clone(command: str) -> None:
     """Raise TaskError if PullRank was installed without a clone, so that `pullrank COMMAND` lacks what it needs."""
     if not IS_CLONE:
         raise TaskError(
-            f"`pullrank {command}` needs a clone of the competition's repository: clone it, run `make setup` there, and "
-            "use its .venv/bin/pullrank"
+            f"`pullrank {command}` needs a clone of the competition's repository: clone it, run `make setup` in it, "
+            "and use its .venv/bin/pullrank"
         )
 
 
