@@ -35,6 +35,8 @@ COUNT = 1024
 _ITEM = 4
 _ANSWER_S = 20.0
 _STAMP_NS = 100_000
+_LOOK_NS = 1_000_000_000
+"""The least time in which the referee interrupts the player's kernel."""
 TOLERANCE = 0.99
 """Two clocks of a GPU agree to this share."""
 
@@ -121,7 +123,7 @@ class Border:
         """Interrupt a kernel of the player's; return how often both ran at once, and what each switch cost in µs."""
         stream, kernel = self.driver.stream(), self.driver.kernel(self.driver.load(PROBES), "stamp")
         log = self.driver.allocate(16)
-        self._ask({"do": "look", "ns": trials * 3_000_000})
+        self._ask({"do": "look", "ns": _LOOK_NS + trials * 3_000_000})
         stamps: list[tuple[int, int]] = []
         for _ in range(trials):
             self.driver.launch(kernel, stream, (log.address, _STAMP_NS), threads=1)
