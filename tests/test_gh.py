@@ -300,6 +300,15 @@ def test_our_newest_check_run_of_a_name_is_updated(stage, github):
     assert github.checks("0" * 40) == () and github.find_check("0" * 40, stage.check.name) is None
 
 
+def test_an_answer_that_is_still_the_same_costs_no_request(stage, github):
+    github.upsert_check(stage.check)
+    first, used = github.checks(stage.pull.head_sha), stage.world.budgets[ACTIONS_BOT.id].used
+    assert github.checks(stage.pull.head_sha) == first
+    assert (stage.world.budgets[ACTIONS_BOT.id].used, stage.server.log[-1].status) == (used, 304)
+    github.create_check(stage.check)
+    assert len(github.checks(stage.pull.head_sha)) == 2
+
+
 @pytest.mark.parametrize("state", CheckState)
 def test_every_check_state_is_read_back_unchanged(stage, github, state):
     check = Check(name="PullRank / CPU", head_sha=stage.pull.head_sha, state=state, title="so")

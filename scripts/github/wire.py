@@ -104,6 +104,8 @@ class Wire:
                 seconds_between_writes=0,
             )
 
+        self._known: dict[str, tuple[str, Any]] = {}
+        """The last answer for each path, with its ETag: to ask for it again costs nothing while it is unchanged."""
         self._github = connect(_REPEATABLE)
         self._graphql = connect(_REPEATABLE | {"POST"})
 
@@ -122,7 +124,16 @@ class Wire:
         Raises:
             GitHubError: no answer, a refusal, or no JSON.
         """
-        return self._send(method, path if is_elsewhere else self._root + path, body)[0]
+        path = path if is_elsewhere else self._root + path
+        if method != "GET":
+            return self._send(method, path, body)[0]
+        etag, known = self._known.get(path, ("", None))
+        answer, headers = self._send(method, path, body, etag=etag)
+        if etag and answer is None:
+            return known
+        if etag := headers.get("etag", ""):
+            self._known[path] = etag, answer
+        return answer
 
     def query(self, query: str, **variables: object) -> Any:
         """Send a GraphQL query about the repository, and return the answer's `data`.
@@ -162,7 +173,7 @@ class Wire:
 
         PyGithub has no limit on the size of an answer, and downloads only from hosts that it knows.
         """
-        _, url = self._send("GET", self._root + path)
+        url = self._send("GET", self._root + path)[1].get("location", "")
         if not url.startswith(self._schemes):
             raise GitHubError(f"{what} cannot be downloaded: GitHub sent no valid URL for it")
         limits = RequestLimits(max_bytes=max_bytes, timeout_s=self._timeout_s, longest_s=LONGEST_DOWNLOAD_S)
@@ -176,13 +187,24 @@ class Wire:
         return answer.content
 
     def _send(
-        self, method: str, path: str, body: object = None, client: github.Github | None = None, what: str = ""
-    ) -> tuple[Any, str]:
-        """The answer's JSON, and the target of its redirect.  Errors call the request `what`."""
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        client: github.Github | None = None,
+        what: str = "",
+        etag: str = "",
+    ) -> tuple[Any, dict[str, str]]:
+        """The answer's JSON and headers.  Errors call the request `what`.
+
+        Args:
+            etag: of an answer that is known; the JSON is None if it is still the same.
+        """
         what = what or f"{method} {path.partition('?')[0]}"
         try:
             requester = (client or self._github).requester
-            headers, answer = requester.requestJsonAndCheck(method, path, input=body)
+            unless = {"If-None-Match": etag} if etag else None
+            headers, answer = requester.requestJsonAndCheck(method, path, headers=unless, input=body)
         except GitHubError:
             raise
         except github.GithubException as error:
@@ -195,7 +217,7 @@ class Wire:
         # PyGithub also accepts an HTML page.
         if answer is not None and "json" not in str(headers.get("content-type", "")):
             raise GitHubError(f"{what}: GitHub sent no JSON; try again")
-        return answer, str(headers.get("location", ""))
+        return answer, {name: str(value) for name, value in headers.items()}
 
     def _refused(self, what: str, error: github.GithubException) -> GitHubError:
         said = error.data.get("message") if isinstance(error.data, dict) else None

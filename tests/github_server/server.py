@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import socket
@@ -225,10 +226,23 @@ class _Handler(BaseHTTPRequestHandler):
         if operation:
             answer.body = contract().complete_answer(operation, answer.status, answer.body)
             self._blame("answers", operation, contract().faults_of_answer(operation, answer.status, answer.body))
+        if self.command == "GET" and answer.status == 200:
+            answer = self._unless_known(answer, token)
         if token:
             answer.headers |= _limits(token, self.server.github.reset_at)
         self._log(path, name, token, answer.status, body)
         return answer
+
+    def _unless_known(self, answer: Answer, token: Token | None) -> Answer:
+        """The answer with its ETag, or 304 if the client knows it: that is not counted."""
+        etag = f'W/"{hashlib.sha256(json.dumps(answer.body).encode()).hexdigest()}"'
+        if self.headers.get("If-None-Match") != etag:
+            answer.headers |= {"ETag": etag}
+            return answer
+        if token:
+            token.budget.used -= 1
+            token.used -= 1
+        return Answer(304, None, {"ETag": etag})
 
     def _answer_query(self, shown: str) -> Answer:
         token, github, body = self._token(), self.server.github, json.loads(self.content)
@@ -342,10 +356,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(answer.status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            if answer.status != 204:
+            if answer.status not in (204, 304):
                 self.send_header("Content-Length", str(promised))
             self.end_headers()
-            if answer.status != 204:
+            if answer.status not in (204, 304):
                 self.wfile.write(kept)
 
     def _fail(self, failure: Failure, answer: Answer | None = None) -> None:
