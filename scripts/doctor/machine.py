@@ -154,7 +154,8 @@ _COMPILERS = {
 
 
 def _compiler(name: str) -> Finding:
-    if not (path := shutil.which(name)):
+    # pip puts ninja beside the interpreter.
+    if not (path := shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))):
         return Finding(name, OPTIONAL, "not installed", _COMPILERS[name])
     lines = _output([path, "--version"]).splitlines()
     version = next((line for line in reversed(lines) if "release" in line), next(iter(lines), ""))
