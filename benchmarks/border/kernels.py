@@ -1,25 +1,5 @@
 """Kernels of the probes, in PTX.  Each runs in one block; times are read from the GPU's own clock, `%globaltimer`."""
 
-_ADD_ONE = """
-    mov.u32 %thread, %tid.x;
-    cvt.u64.u32 %i, %thread;
-    mov.u32 %width, %ntid.x;
-    cvt.u64.u32 %step, %width;
-add:
-    setp.ge.u64 %over, %i, %count;
-    @%over bra done;
-    shl.b64 %at, %i, 2;
-    add.u64 %at, %at, %from;
-    ld.volatile.global.u32 %x, [%at];
-    add.u32 %x, %x, 1;
-    shl.b64 %at, %i, 2;
-    add.u64 %at, %at, %to;
-    st.volatile.global.u32 [%at], %x;
-    add.u64 %i, %i, %step;
-    bra add;
-done:
-    ret;
-"""
 _WAIT = """
     mov.u64 %begin, %globaltimer;
 wait:
@@ -30,13 +10,29 @@ wait:
 """
 _REGISTERS = """
     .reg .pred %over;
-    .reg .b32 %thread, %width, %x, %old;
-    .reg .b64 %i, %step, %count, %at, %from, %to, %ns, %begin, %time;
+    .reg .b32 %thread, %x, %old;
+    .reg .b64 %i, %count, %from, %to, %ns, %begin, %time;
     ld.param.u64 %to, [target];
     ld.param.u64 %from, [source];
     ld.param.u64 %count, [count];
     ld.param.u64 %ns, [ns];
+    mov.u32 %thread, %tid.x;
+    cvt.u64.u32 %i, %thread;
 """
+_ADD_ONE = f"""
+    setp.ge.u64 %over, %i, %count;
+    @%over bra done;
+    shl.b64 %i, %i, 2;
+    add.u64 %from, %from, %i;
+    ld.volatile.global.u32 %x, [%from];
+{_WAIT}
+    add.u32 %x, %x, 1;
+    add.u64 %to, %to, %i;
+    st.volatile.global.u32 [%to], %x;
+done:
+    ret;
+"""
+"""Each thread reads its number before it waits: so all of the wait is work on these inputs."""
 _PARAMETERS = "(.param .u64 target, .param .u64 source, .param .u64 count, .param .u64 ns)"
 
 PROBES = f"""
@@ -47,7 +43,6 @@ PROBES = f"""
 .visible .entry spin{_PARAMETERS}
 {{
 {_REGISTERS}
-{_WAIT}
 {_ADD_ONE}
 }}
 
@@ -59,7 +54,6 @@ again:
     ld.volatile.global.u32 %x, [%from];
     setp.eq.u32 %over, %x, %old;
     @%over bra again;
-{_WAIT}
 {_ADD_ONE}
 }}
 
@@ -111,7 +105,7 @@ done:
     ret;
 }}
 """
-"""spin    wait `ns`, then write source + 1 to target: `count` numbers of 32 bits
+"""spin    read `count` numbers of 32 bits, at most one per thread, wait `ns`, and write source + 1 to target
 poll    wait until the first number of the source is not `old`, then do what spin does
 stamp   wait `ns`; write the times of begin and end to `log`
 gaps    run for `ns`; write to `log` the number of gaps of more than `least_ns` between two looks at the clock, at most

@@ -43,6 +43,7 @@ class Player:
     def obey(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         match order["do"]:
             case "map":
+                self.count = order["count"]
                 self._map(order["sizes"], descriptors)
             case "prepare":
                 self.ns = order["ns"]
@@ -67,7 +68,6 @@ class Player:
             self.outputs = self.driver.open(descriptors[1], sizes[1])
         for descriptor in descriptors:
             os.close(descriptor)
-        self.count = min(sizes) // _ITEM
 
     def launch(self, kernel: Any, stream: Any, *more: int, source: int = 0, ns: int | None = None) -> None:
         place, wait_ns = source or self.inputs.address, self.ns if ns is None else ns
@@ -160,6 +160,7 @@ def _killed(_: Player) -> None:
 
 
 KINDS: dict[str, tuple[Callable[[Player], None], Callable[[Player], None]]] = {
+    "idle": (_nothing, _nothing),
     "honest": (_nothing, _honest),
     "second mapping": (_nothing, _honest),
     "early poller": (_poll, _wait),

@@ -1,24 +1,29 @@
 """Device memory for one call at a time: the referee reveals inputs, and seals outputs, by kernels of its own.
 
-    E0 ─ reveal ─ E1                         E2 ─ seal ─ E3        events of the referee's context
+    E0 ─ reveal ─                          ─ seal ─ E1        events of the referee's context
          private ─▶ inputs    the call    outputs ─▶ private
 
 Inputs and outputs are shared with the player by file descriptors.  The inputs do not exist for the player before E0,
-and only what is in the outputs before E3 counts.  So however the player uses the device, E3 − E0 covers the work on
-these inputs: `strict_us`.  If a GPU never runs two contexts at the same time, E2 − E1 covers it, too: `tight_us`.
+and only what is in the outputs before E1 counts.  So however the player uses the device, E1 − E0 covers the work on
+these inputs.  Events between reveal and seal would not: a GPU may switch to the player between any two commands.
+
+The memory of other processes and of earlier calls never reaches a player: NVIDIA does not promise that new memory is
+cleared, so all of it is filled first.  That a player sees what the referee's kernels have written is a fact of one GPU
+with one L2 cache, which no document promises for two processes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from ctypes import c_void_p
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from harness.gpu.kernels import REFEREE
 from harness.inside.cuda_driver import Driver, Mapping
+from harness.records.errors import JudgeError
 
 _PIECE = 16
 """Bytes that the kernels move at a time."""
@@ -27,26 +32,46 @@ _BLOCKS = 1024
 """Enough to fill every GPU."""
 
 
-@dataclass(frozen=True)
-class Span:
-    """How long a call took by the referee's events, in microseconds."""
-
-    strict_us: float
-    tight_us: float
-
-
 class SealedMemory:
-    """Inputs and outputs of one player.  The sizes in bytes are rounded up."""
+    """Inputs and outputs of one player.  The sizes in bytes are rounded up.
+
+    Raises:
+        JudgeError: this GPU's memory cannot be shared in this way.
+        DriverError: for example, it has too little.
+    """
 
     def __init__(self, driver: Driver, inputs: int, outputs: int) -> None:
+        if obstacle := driver.find_obstacle():
+            raise JudgeError(f"the GPU cannot judge: {obstacle}")
         self._driver = driver
-        self._stream = driver.stream()
-        module = driver.load(REFEREE)
-        self._copy, self._fill = (driver.kernel(module, name) for name in ("copy", "fill"))
-        self._events = [driver.event() for _ in range(4)]
-        (self._inputs, first), (self._outputs, second) = driver.share(inputs), driver.share(outputs)
-        self.descriptors = first, second
-        self._offered, self._sealed = (driver.allocate(one.size) for one in (self._inputs, self._outputs))
+        with contextlib.ExitStack() as exits:
+            module = driver.load(REFEREE)
+            exits.callback(driver.call, "cuModuleUnload", module)
+            self._copy, self._fill = (driver.kernel(module, name) for name in ("copy", "fill"))
+            self._stream = driver.stream()
+            exits.callback(driver.call, "cuStreamDestroy_v2", self._stream)
+            self._events = [driver.event() for _ in range(2)]
+            for event in self._events:
+                exits.callback(driver.call, "cuEventDestroy_v2", event)
+            self._inputs, first = self._share(inputs, exits)
+            self._outputs, second = self._share(outputs, exits)
+            self.descriptors = first, second
+            self._offered = self._allocate(self._inputs.size, exits)
+            self._sealed = self._allocate(self._outputs.size, exits)
+            self._overwrite(self._inputs, self._outputs, self._offered, self._sealed)
+            exits.callback(self._overwrite, self._offered, self._sealed)
+            self._exits = exits.pop_all()
+
+    def _share(self, size: int, exits: contextlib.ExitStack) -> tuple[Mapping, int]:
+        shared, descriptor = self._driver.share(size)
+        exits.callback(self._driver.unmap, shared)
+        exits.callback(os.close, descriptor)
+        return shared, descriptor
+
+    def _allocate(self, size: int, exits: contextlib.ExitStack) -> Mapping:
+        private = self._driver.allocate(size)
+        exits.callback(self._driver.free, private)
+        return private
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -59,45 +84,38 @@ class SealedMemory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._driver.call("cuStreamSynchronize", self._stream)
-        for descriptor in self.descriptors:
-            os.close(descriptor)
-        for shared in (self._inputs, self._outputs):
-            self._driver.unmap(shared)
-        for private in (self._offered, self._sealed):
-            self._driver.free(private)
+        self._exits.close()
 
     def offer(self, data: bytes) -> None:
         """Write the next inputs into private memory, and overwrite what the last call left in the shared one."""
         if len(data) > self._inputs.size:
             raise ValueError(f"{len(data)} bytes of inputs do not fit into {self._inputs.size}")
+        self._overwrite(self._offered, self._inputs, self._outputs)
         self._driver.write(self._offered.address, data)
-        for shared in (self._inputs, self._outputs):
-            self._launch(self._fill, shared, secrets.randbits(32))
-        self._driver.call("cuStreamSynchronize", self._stream)
 
     def reveal(self) -> None:
         """Copy the offered inputs to where the player sees them."""
-        self._copy_timed(self._inputs, self._offered, self._events[0], self._events[1])
+        self._driver.call("cuEventRecord", self._events[0], self._stream)
+        self._launch(self._copy, self._inputs, self._offered.address)
+        self._driver.call("cuStreamSynchronize", self._stream)
 
-    def seal(self) -> Span:
-        """Copy the outputs to where the player does not see them; return how long the call took."""
-        self._copy_timed(self._sealed, self._outputs, self._events[2], self._events[3])
-        begin, visible, done, end = self._events
-        return Span(self._driver.elapsed_us(begin, end), self._driver.elapsed_us(visible, done))
+    def seal(self) -> float:
+        """Copy the outputs to where the player does not see them; return how long the call took, in microseconds."""
+        self._launch(self._copy, self._sealed, self._outputs.address)
+        self._driver.call("cuEventRecord", self._events[1], self._stream)
+        self._driver.call("cuStreamSynchronize", self._stream)
+        return self._driver.elapsed_us(*self._events)
 
     def output(self, size: int) -> bytes:
         """The first bytes of the sealed outputs."""
         return self._driver.read(self._sealed.address, size)
 
-    def _copy_timed(self, target: Mapping, source: Mapping, start: c_void_p, end: c_void_p) -> None:
-        self._driver.call("cuEventRecord", start, self._stream)
-        self._launch(self._copy, target, source.address)
-        self._driver.call("cuEventRecord", end, self._stream)
+    def _overwrite(self, *places: Mapping) -> None:
+        for place in places:
+            self._launch(self._fill, place, secrets.randbits(32))
         self._driver.call("cuStreamSynchronize", self._stream)
 
     def _launch(self, kernel: c_void_p, target: Mapping, value: int) -> None:
         pieces = target.size // _PIECE
         blocks = min(_BLOCKS, -(-pieces // _THREADS))
-        arguments = (target.address, value, pieces)
-        self._driver.launch(kernel, self._stream, arguments, blocks=blocks, threads=_THREADS)
+        self._driver.launch(kernel, self._stream, (target.address, value, pieces), blocks=blocks, threads=_THREADS)

@@ -8,15 +8,17 @@ Sizes are in bytes.  Addresses are device addresses.  The functions are describe
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 LIBRARY = "libcuda.so.1"
 
 _PINNED, _DEVICE, _DESCRIPTOR, _READ_WRITE = 1, 1, 1, 3
-_VIRTUAL_MEMORY, _DESCRIPTORS = 102, 103
-"""Attributes of a device: whether it supports virtual memory, and descriptors of it."""
+_VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 102, 103, 133
+"""Attributes of a device: whether it supports virtual memory and descriptors of it, and whether MPS is on."""
 _NON_BLOCKING = 1
 _OUT_OF_MEMORY = 2
 
@@ -68,7 +70,7 @@ class Mapping:
 
 
 class Driver:
-    """The driver, with the first visible GPU's primary context current in this thread.
+    """The driver, with the first visible GPU's primary context current in this thread; use it in this thread only.
 
     Raises:
         OSError: there is no such library.
@@ -85,7 +87,10 @@ class Driver:
         self.call("cuCtxSetCurrent", context)
 
     def call(self, function: str, *arguments: object) -> None:
-        """Call a function that returns a CUresult.  Pass anything but int and float as ctypes objects."""
+        """Call a function that returns a CUresult.
+
+        Pass everything but None, bytes and integers of 32 bits as ctypes objects.
+        """
         code = getattr(self._library, function)(*arguments)
         if code:
             name = ctypes.c_char_p()
@@ -94,10 +99,13 @@ class Driver:
 
     # Memory.
 
-    @property
-    def shares_memory(self) -> bool:
-        """Whether this GPU's memory can be shared by file descriptors."""
-        return all(self._attribute(one) for one in (_VIRTUAL_MEMORY, _DESCRIPTORS))
+    def find_obstacle(self) -> str:
+        """Why this GPU's memory cannot be shared for one call at a time; "" if it can."""
+        if self._attribute(_MPS):
+            return "the CUDA Multi-Process Service is running: `echo quit | nvidia-cuda-mps-control` stops it"
+        if not all(self._attribute(one) for one in (_VIRTUAL_MEMORY, _DESCRIPTORS)):
+            return "the driver cannot share this GPU's memory by file descriptors"
+        return ""
 
     def _attribute(self, number: int) -> int:
         value = ctypes.c_int()
@@ -118,32 +126,46 @@ class Driver:
             "cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(self._properties()),
             ctypes.c_ulonglong(0),
         )  # fmt: skip
-        try:
-            self.call(
-                "cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, _DESCRIPTOR, ctypes.c_ulonglong(0)
-            )
-            return self._map(handle, size), descriptor.value
-        finally:
-            self.call("cuMemRelease", handle)  # the mapping keeps the memory
+        with contextlib.ExitStack() as undo:
+            with self._released(handle):  # the mapping keeps the memory
+                mapping = self._map(handle, size)
+                undo.callback(self.unmap, mapping)
+                self.call(
+                    "cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, _DESCRIPTOR, ctypes.c_ulonglong(0)
+                )
+            os.set_inheritable(descriptor.value, False)
+            undo.pop_all()
+        return mapping, descriptor.value
 
     def open(self, descriptor: int, size: int) -> Mapping:
         """Map memory that another process has shared.  The descriptor may be closed afterwards."""
         handle = ctypes.c_ulonglong()
         self.call("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(descriptor), _DESCRIPTOR)
-        try:
+        with self._released(handle):
             return self._map(handle, size)
-        finally:
-            self.call("cuMemRelease", handle)
+
+    @contextlib.contextmanager
+    def _released(self, handle: ctypes.c_ulonglong) -> Iterator[None]:
+        """Release a handle at the end of the block, whose error counts."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(DriverError):
+                self.call("cuMemRelease", handle)
+            raise
+        self.call("cuMemRelease", handle)
 
     def _map(self, handle: ctypes.c_ulonglong, size: int) -> Mapping:
         address, length = ctypes.c_ulonglong(), ctypes.c_size_t(size)
-        none = ctypes.c_size_t(0)
-        self.call(
-            "cuMemAddressReserve", ctypes.byref(address), length, none, ctypes.c_ulonglong(0), ctypes.c_ulonglong(0)
-        )
-        self.call("cuMemMap", address, length, none, handle, ctypes.c_ulonglong(0))
-        access = _Access(_Location(_DEVICE, self.device), _READ_WRITE)
-        self.call("cuMemSetAccess", address, length, ctypes.byref(access), ctypes.c_size_t(1))
+        none, no_flags = ctypes.c_size_t(0), ctypes.c_ulonglong(0)
+        self.call("cuMemAddressReserve", ctypes.byref(address), length, none, no_flags, no_flags)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.call, "cuMemAddressFree", address, length)
+            self.call("cuMemMap", address, length, none, handle, no_flags)
+            undo.callback(self.call, "cuMemUnmap", address, length)
+            access = _Access(_Location(_DEVICE, self.device), _READ_WRITE)
+            self.call("cuMemSetAccess", address, length, ctypes.byref(access), ctypes.c_size_t(1))
+            undo.pop_all()
         return Mapping(address.value, size)
 
     def unmap(self, mapping: Mapping) -> None:
@@ -162,6 +184,7 @@ class Driver:
 
     def write(self, address: int, data: bytes) -> None:
         self.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(address), data, ctypes.c_size_t(len(data)))
+        self.call("cuStreamSynchronize", None)  # the copy returns when the data is staged, not when it is there
 
     def read(self, address: int, size: int) -> bytes:
         buffer = ctypes.create_string_buffer(size)
@@ -174,13 +197,13 @@ class Driver:
     # Kernels and events.
 
     def stream(self) -> ctypes.c_void_p:
-        """A stream that does not wait for the default one."""
+        """A stream that does not wait for the default one; `cuStreamDestroy_v2` ends it."""
         stream = ctypes.c_void_p()
         self.call("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
         return stream
 
     def load(self, ptx: str) -> ctypes.c_void_p:
-        """A module of kernels in PTX, which the driver compiles."""
+        """A module of kernels in PTX, which the driver compiles; `cuModuleUnload` removes it."""
         module = ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), ptx.encode())
         return module
@@ -205,6 +228,7 @@ class Driver:
         self.call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, stream, pointers, None)
 
     def event(self) -> ctypes.c_void_p:
+        """An event that takes the time; `cuEventDestroy_v2` removes it."""
         event = ctypes.c_void_p()
         self.call("cuEventCreate", ctypes.byref(event), 0)
         return event

@@ -80,12 +80,15 @@ volatile uint32_t *words(uint64_t address) { return (volatile uint32_t *)address
 using Arguments = std::vector<uint64_t>;
 using Kernel = void (*)(Running &, const Arguments &);
 
-void add_one(const Arguments &a) {
-    for (uint64_t i = 0; i < a[2]; i++) words(a[0])[i] = words(a[1])[i] + 1;
-}
-
 void wait(Running &running, uint64_t ns) {
     for (int64_t end = now_ns() + int64_t(ns); now_ns() < end;) running.pause();
+}
+
+// Read, wait, and write one more.
+void add_one(Running &running, const Arguments &a) {
+    std::vector<uint32_t> read(words(a[1]), words(a[1]) + a[2]);
+    wait(running, a[3]);
+    for (uint64_t i = 0; i < a[2]; i++) words(a[0])[i] = read[i] + 1;
 }
 
 const std::map<std::string, Kernel> KERNELS = {
@@ -93,14 +96,10 @@ const std::map<std::string, Kernel> KERNELS = {
     {"fill", [](Running &, const Arguments &a) {
          for (uint64_t i = 0; i < a[2] * 4; i++) words(a[0])[i] = uint32_t(a[1]);
      }},
-    {"spin", [](Running &running, const Arguments &a) {
-         wait(running, a[3]);
-         add_one(a);
-     }},
+    {"spin", add_one},
     {"poll", [](Running &running, const Arguments &a) {
          while (*words(a[1]) == uint32_t(a[4])) running.pause();
-         wait(running, a[3]);
-         add_one(a);
+         add_one(running, a);
      }},
     {"stamp", [](Running &running, const Arguments &a) {
          auto log = (volatile uint64_t *)a[0];
@@ -192,7 +191,10 @@ int cuGetErrorName(int code, const char **name) {
 }
 
 int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, ordinal ? NO_DEVICE : SUCCESS; }
-int cuDeviceGetAttribute(int *value, int, int) { return *value = 1, SUCCESS; }
+int cuDeviceGetAttribute(int *value, int attribute, int) {
+    const char *mps = getenv("FAKE_GPU_MPS");  // attribute 133
+    return *value = attribute == 133 ? mps != nullptr : 1, SUCCESS;
+}
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = (void *)1, SUCCESS; }
 int cuCtxSetCurrent(void *) { return SUCCESS; }
 int cuCtxSynchronize() {
@@ -301,6 +303,10 @@ int cuLaunchKernel(void *function, unsigned, unsigned, unsigned, unsigned thread
     });
     return SUCCESS;
 }
+
+int cuEventDestroy_v2(void *) { return SUCCESS; }
+int cuStreamDestroy_v2(void *) { return SUCCESS; }
+int cuModuleUnload(void *module) { return free(module), SUCCESS; }
 
 int cuEventCreate(void **event, unsigned) { return *event = new Event, SUCCESS; }
 int cuEventRecord(void *event, void *stream) {
