@@ -5,6 +5,7 @@ So a right output in less time is forged, however slow the machine is.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,11 +15,12 @@ import pytest
 
 from benchmarks.border.kernels import PROBES
 from benchmarks.border.player import KINDS
-from benchmarks.border.probe import Border, PlayerError
+from benchmarks.border.probe import Border, PlayerError, main
 from harness.gpu.kernels import REFEREE
 from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver, DriverError
 from harness.records.errors import JudgeError
+from scripts.cli import run
 
 SOURCE = Path(__file__).parent / "fake_driver" / "driver.cpp"
 WAIT_US = 30_000
@@ -158,6 +160,35 @@ def test_two_contexts_never_run_at_once_on_this_driver(library: str) -> None:
         border.seat()
         counting, overlaps, costs = border.find_overlaps(20)
     assert overlaps == 0 and len(costs) == counting
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("honest", r"7 of 7 outputs right, 0 times forged; at least \d+\.\d µs above S"),
+        ("stale", "0 of 7 outputs right, 0 times forged"),
+        ("null 4096", r"\d+\.\d µs"),
+    ],
+)
+def test_a_row_of_the_probe_says_what_was_measured(
+    library: str, capsys: pytest.CaptureFixture[str], row: str, words: str
+) -> None:
+    assert run(["--library", library, "--calls", "1", "--row", row], main) == 0
+    assert re.fullmatch(words, capsys.readouterr().out.strip())
+
+
+def test_the_clock_of_kernels_is_compared_with_events(library: str) -> None:
+    with Border("honest", library) as border:
+        assert border.find_clock_error() >= 0  # a busy machine only adds time
+
+
+def test_the_probe_prints_a_failing_row_and_goes_on(
+    library: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.border.probe._ROWS", {"stale": "stale"})
+    monkeypatch.setenv("FAKE_GPU_MPS", "1")
+    assert run(["--library", library, "--calls", "1"], main) == 1
+    assert "| stale | FAILED: pullrank: the GPU cannot judge: the CUDA Multi-Process" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not shutil.which("ptxas"), reason="needs ptxas")

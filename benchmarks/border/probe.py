@@ -153,9 +153,7 @@ class Border:
         errors = []
         for _ in range(5):
             self.driver.call("cuEventRecord", start, stream)
-            self.driver.launch(
-                self.driver.kernel(module, "spin"), stream, (place.address, place.address, 1, 10_000_000)
-            )
+            self.driver.launch(kernel, stream, (place.address, place.address, 1, 10_000_000))
             self.driver.call("cuEventRecord", end, stream)
             self.driver.call("cuStreamSynchronize", stream)
             errors.append(self.driver.elapsed_us(start, end) / 10_000 - 1)
