@@ -74,8 +74,8 @@ bench-judge: $(READY)  ## time the steps of a judging
 check-gpu: $(READY)  ## run the checks that need a GPU and print the table (ARGS=--rehearse without a GPU)
 	$(BIN)/python -m benchmarks.gpu $(ARGS)
 
-probe-gpu: $(READY)  ## try to forge a time on an NVIDIA GPU with sealed memory, and print the table (ARGS='--calls 20')
-	@$(BIN)/python -m benchmarks.border.probe $(ARGS)
+probe-gpu:  ## try to forge a time on an NVIDIA GPU with sealed memory, and print the table (ARGS='--calls 20')
+	@$(PY) -m benchmarks.border.probe $(ARGS)
 
 bench-gpu: $(READY)  ## compare times on a GPU with other methods (hours; ARGS='--repetitions 3'; --rehearse without)
 	@$(BIN)/python -m benchmarks.gpu_times $(ARGS)

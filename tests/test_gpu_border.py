@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from harness.gpu.kernels import REFEREE
 from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver, DriverError
 from harness.records.errors import JudgeError
-from scripts.cli import run
 
 SOURCE = Path(__file__).parent / "fake_driver" / "driver.cpp"
 WAIT_US = 30_000
@@ -173,7 +173,7 @@ def test_two_contexts_never_run_at_once_on_this_driver(library: str) -> None:
 def test_a_row_of_the_probe_says_what_was_measured(
     library: str, capsys: pytest.CaptureFixture[str], row: str, words: str
 ) -> None:
-    assert run(["--library", library, "--calls", "1", "--row", row], main) == 0
+    assert main(["--library", library, "--calls", "1", "--row", row]) == 0
     assert re.fullmatch(words, capsys.readouterr().out.strip())
 
 
@@ -187,8 +187,15 @@ def test_the_probe_prints_a_failing_row_and_goes_on(
 ) -> None:
     monkeypatch.setattr("benchmarks.border.probe._ROWS", {"stale": "stale"})
     monkeypatch.setenv("FAKE_GPU_MPS", "1")
-    assert run(["--library", library, "--calls", "1"], main) == 1
-    assert "| stale | FAILED: pullrank: the GPU cannot judge: the CUDA Multi-Process" in capsys.readouterr().out
+    assert main(["--library", library, "--calls", "1"]) == 1
+    assert "| stale | FAILED: the GPU cannot judge: the CUDA Multi-Process" in capsys.readouterr().out
+
+
+def test_the_probe_needs_no_package() -> None:
+    code = "import sys; sys.path.insert(0, '.'); import benchmarks.border.probe; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded - sys.stdlib_module_names <= {"__main__", "benchmarks", "harness"}
 
 
 @pytest.mark.skipif(not shutil.which("ptxas"), reason="needs ptxas")

@@ -3,12 +3,13 @@
 A player adds one to inputs that the referee reveals (`harness/gpu/sealed_memory.py`), by a kernel that waits for S
 microseconds first.  So a right output whose time is less than S is a forged time.
 
-Needs only NVIDIA's driver: no torch, no compiler, no network.  Each row is measured by a process of its own, within a
-time limit, and printed at once.
+Needs only Python and NVIDIA's driver: no package, no compiler, no network.  `python3 -m benchmarks.border.probe` runs
+in a bare checkout.  Each row is measured by a process of its own, within a time limit, and printed at once.
 """
 
 from __future__ import annotations
 
+import argparse
 import array
 import json
 import secrets
@@ -16,18 +17,17 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from types import TracebackType
 from typing import Any, Self
 
-import click
-
 from benchmarks.border.kernels import PROBES
 from benchmarks.border.player import KINDS
 from harness.gpu.sealed_memory import SealedMemory
-from harness.inside.cuda_driver import LIBRARY, Driver
-from scripts.cli import run
+from harness.inside.cuda_driver import LIBRARY, Driver, DriverError
+from harness.records.errors import JudgeError
 
 COUNT = 1024
 """Numbers of 32 bits in a call's inputs."""
@@ -221,22 +221,22 @@ def measure(row: str, library: str, calls: int) -> tuple[str, bool]:
     return f"{len(right)} of {len(played)} outputs right, {forged} times forged{least}", not forged
 
 
-@click.command()
-@click.option("--library", default=LIBRARY, show_default=True, help="The driver's library.")
-@click.option("--calls", default=100, show_default=True, help="Calls per row and S.")
-@click.option("--row", type=click.Choice(list(_ROWS)), help="Measure this row, in this process.")
-def main(library: str, calls: int, row: str | None) -> int:
-    """Probe the border on a GPU and print a table for BENCHMARKS.md.
-
-    Exits with 1 if a time was forged or a row failed.
-
-    Example: python -m benchmarks.border.probe --calls 20
-    """
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 1 if a time was forged or a row failed."""
+    parser = argparse.ArgumentParser(prog="make probe-gpu", description="Probe the border on a GPU; print a table.")
+    parser.add_argument("--library", default=LIBRARY, help=f"the driver's library; default: {LIBRARY}")
+    parser.add_argument("--calls", type=int, default=100, help="calls per row and S; default: 100")
+    parser.add_argument("--row", choices=list(_ROWS), help="measure this row only, in this process")
+    options = parser.parse_args(arguments)
+    library, calls, row = options.library, options.calls, options.row
     if row:
-        words, is_good = measure(row, library, calls)
-        click.echo(words)
+        try:
+            words, is_good = measure(row, library, calls)
+        except (DriverError, JudgeError, OSError, PlayerError) as error:
+            words, is_good = str(error), False
+        _print(words)
         return int(not is_good)
-    click.echo("| probe | |\n|---|---|")
+    _print("| probe | |\n|---|---|")
     is_good = True
     for name, title in _ROWS.items():
         command = [sys.executable, "-m", "benchmarks.border.probe", "--library", library, "--calls", str(calls)]
@@ -248,9 +248,14 @@ def main(library: str, calls: int, row: str | None) -> int:
         except subprocess.TimeoutExpired:
             failed, words = True, f"it took more than {_ROW_S:g} s"
         is_good = is_good and not failed
-        click.echo(f"| {title} | {'FAILED: ' if failed else ''}{words} |")
+        _print(f"| {title} | {'FAILED: ' if failed else ''}{words} |")
     return int(not is_good)
 
 
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    sys.exit(run(command=main))
+    sys.exit(main())
