@@ -22,6 +22,10 @@ KINDS = {
 }
 
 
+PIDS = set[int]()
+"""The programs that are running."""
+
+
 @contextlib.contextmanager
 def load_of(kind):
     """Keep all cores busy for the block; each program is a session of its own, and so has a full share of its core."""
@@ -29,6 +33,7 @@ def load_of(kind):
         for core in sorted(os.sched_getaffinity(0)):
             for command in KINDS[kind]:
                 program = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+                PIDS.add(program.pid)
                 cleanup.callback(program.wait)
                 cleanup.callback(os.killpg, program.pid, 9)
                 os.sched_setaffinity(program.pid, {core})
