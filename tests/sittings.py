@@ -12,7 +12,7 @@ from tests import cores
 class Sittings:
     """The sitting of the board that is asked for, on these cores; only one is open at a time.
 
-    `about` is whatever else a sitting depends on, such as how its players are stopped.
+    `about` is whatever else a sitting depends on, such as how its players are stopped.  Options are those of `Sitting`.
     """
 
     def __init__(self, **options):
@@ -20,13 +20,13 @@ class Sittings:
         self._open = contextlib.ExitStack()
         self._sitting, self._key = None, None
 
-    def judge(self, board, submission, mode=Mode.TEST, *, on=None, about=None, pairs=MIN_PAIRS):
-        on = on or cores.own()
-        key = id(board), frozenset(on), about
+    def judge(self, board, submission, mode=Mode.TEST, *, on=None, about=None, pairs=MIN_PAIRS, **options):
+        on, options = on or cores.own(), self._options | options
+        key = id(board), frozenset(on), about, frozenset(options.items())
         if self._key != key:
             self.close()
             os.sched_setaffinity(0, on)
-            self._sitting, self._key = self._open.enter_context(Sitting(board, **self._options)), key
+            self._sitting, self._key = self._open.enter_context(Sitting(board, **options)), key
         return self._sitting.judge(submission, mode, pairs=pairs)
 
     def close(self):

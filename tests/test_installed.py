@@ -93,7 +93,7 @@ def test_a_second_build_in_the_same_folder_succeeds(packages: Path, tmp_path: Pa
         assert ".whl" in run([sys.executable, "-c", code], repository)
 
 
-def test_the_commands_of_participants_need_only_the_extra_for_participants(tmp_path: Path) -> None:
+def test_the_commands_of_participants_need_only_the_extra_for_participants() -> None:
     modules = ", ".join(f"scripts.commands.{name}" for name in COMMANDS)
     code = f"import sys, {modules}; print(sorted({HOSTED} & sys.modules.keys()))"
     assert run([sys.executable, "-c", code], ROOT) == "[]\n"

@@ -18,7 +18,7 @@ from harness.gpu import cpu
 from harness.inside.protocol import Failed, Laid, Loaded
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import bubblewrap, freezer
+from harness.sandbox import freezer
 from harness.sandbox.bubblewrap import environment_of, find_covers
 from harness.sandbox.sandbox import PlayerFiles, Sandbox, find_faults
 from tests import cores
@@ -634,7 +634,7 @@ def test_a_player_finds_the_ninja_that_pip_installed(tmp_path, monkeypatch):
     ninja.write_text("#!/bin/sh\necho 1.13\n")
     ninja.chmod(0o755)
     tmp_path.chmod(0o755)
-    monkeypatch.setattr(bubblewrap, "NINJA", ninja)
+    monkeypatch.setattr("harness.sandbox.sandbox.NINJA", ninja)
     with Sandbox("bubblewrap", memory_gib=2) as here:
         run = "__import__('subprocess').run(['/tools/ninja', '--version'], capture_output=True, text=True).stdout"
         assert said(here, prints(run)) == "1.13" and said(here, prints("os.environ['PATH']")).endswith(":/tools")

@@ -21,7 +21,8 @@ from harness.inside.cuda_driver import Driver, DriverError, Mapping
 
 _LEAST_NS = 10_000
 _MOST_GAPS = 3_000
-_ITEM = 4
+ITEM = 4
+"""Bytes of a number."""
 
 
 class Player:
@@ -107,7 +108,7 @@ def _unfinished(player: Player) -> None:
 
 def _poll(player: Player) -> None:
     """Launch a kernel that waits until something else is in the place of the inputs."""
-    (old,) = memoryview(player.driver.read(player.inputs.address, _ITEM)).cast("I")
+    (old,) = memoryview(player.driver.read(player.inputs.address, ITEM)).cast("I")
     player.launch(player.poll, player.stream, old)
 
 
@@ -119,7 +120,7 @@ def _guess(player: Player) -> None:
     """Compute before the inputs are revealed, on what is in their place."""
     player.launch(player.spin, player.stream)
     player.synchronize()
-    player.stash = player.driver.read(player.outputs.address, player.count * _ITEM)
+    player.stash = player.driver.read(player.outputs.address, player.count * ITEM)
 
 
 def _hand_in(player: Player) -> None:
@@ -130,7 +131,7 @@ def _stale(player: Player) -> None:
     """Compute the first answer, and hand it in again and again."""
     if not player.stash:
         _honest(player)
-        player.stash = player.driver.read(player.outputs.address, player.count * _ITEM)
+        player.stash = player.driver.read(player.outputs.address, player.count * ITEM)
     _hand_in(player)
 
 

@@ -24,14 +24,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.border.kernels import PROBES
-from benchmarks.border.player import KINDS
+from benchmarks.border.player import ITEM, KINDS
 from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import LIBRARY, Driver, DriverError
 from harness.records.errors import JudgeError
 
 COUNT = 1024
 """Numbers of 32 bits in a call's inputs."""
-_ITEM = 4
 _ANSWER_S = 20.0
 _STAMP_NS = 100_000
 _LOOK_NS = 1_000_000_000
@@ -62,15 +61,15 @@ class Call:
 class Border:
     """The referee, with one player in a process of its own; `kind` is one of `player.KINDS`."""
 
-    def __init__(self, kind: str, library: str = LIBRARY, *, size: int = COUNT * _ITEM) -> None:
+    def __init__(self, kind: str, library: str = LIBRARY, *, size: int = COUNT * ITEM) -> None:
         self.driver = Driver(library)
+        self._size = size
+        self.memory = SealedMemory(self.driver, size, size)
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.settimeout(_ANSWER_S)
         command = [sys.executable, "-m", "benchmarks.border.player", kind, library]
         self._process = subprocess.Popen(command, stdin=theirs.fileno())
         theirs.close()
-        self._size = size
-        self.memory = SealedMemory(self.driver, size, size)
         self._data = b""
 
     def __enter__(self) -> Self:
@@ -111,7 +110,7 @@ class Border:
         us = self.memory.seal()
         return Call(
             wait_us=wait_us,
-            is_right=self.memory.output(COUNT * _ITEM) == _plus_one(self._data[: COUNT * _ITEM]),
+            is_right=self.memory.output(COUNT * ITEM) == _plus_one(self._data[: COUNT * ITEM]),
             us=us,
             window_us=window_us,
         )
@@ -149,7 +148,7 @@ class Border:
         """By which share the clock that kernels read differs from that of events, over ten milliseconds."""
         kernel, stream = self.driver.kernel(self.driver.load(PROBES), "spin"), self.driver.stream()
         start, end = self.driver.event(), self.driver.event()
-        place = self.driver.allocate(_ITEM)
+        place = self.driver.allocate(ITEM)
         errors = []
         for _ in range(5):
             self.driver.call("cuEventRecord", start, stream)

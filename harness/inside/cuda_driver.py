@@ -20,19 +20,10 @@ _PINNED, _DEVICE, _DESCRIPTOR, _READ_WRITE = 1, 1, 1, 3
 _VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 102, 103, 133
 """Attributes of a device: whether it supports virtual memory and descriptors of it, and whether MPS is on."""
 _NON_BLOCKING = 1
-_OUT_OF_MEMORY = 2
 
 
 class DriverError(Exception):
-    """A function of the driver has failed.  `code` is a CUresult."""
-
-    def __init__(self, function: str, code: int, name: str) -> None:
-        super().__init__(f"{function}: {name}")
-        self.code = code
-
-    @property
-    def is_out_of_memory(self) -> bool:
-        return self.code == _OUT_OF_MEMORY
+    """A function of the driver has failed."""
 
 
 class _Location(ctypes.Structure):
@@ -95,7 +86,7 @@ class Driver:
         if code:
             name = ctypes.c_char_p()
             self._library.cuGetErrorName(code, ctypes.byref(name))
-            raise DriverError(function, code, (name.value or b"").decode(errors="replace") or f"error {code}")
+            raise DriverError(f"{function}: {(name.value or b'').decode(errors='replace') or f'error {code}'}")
 
     # Memory.
 
@@ -120,7 +111,8 @@ class Driver:
 
     def share(self, size: int) -> tuple[Mapping, int]:
         """Allocate and map memory; return it with a file descriptor, by which another process can map it, too."""
-        size = -(-size // self.granularity()) * self.granularity()
+        unit = self.granularity()
+        size = -(-size // unit) * unit
         handle, descriptor = ctypes.c_ulonglong(), ctypes.c_int(-1)
         self.call(
             "cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(self._properties()),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import site
 import sys
 from collections.abc import Callable, Sequence
@@ -49,8 +48,6 @@ ENVIRONMENT = {
 }
 
 
-NINJA = Path(sys.executable).parent / "ninja"
-"""Where pip puts ninja, which torch needs to compile a C++ extension.  Players see it in /tools."""
 INTERPRETED = {"TRITON_INTERPRET": "1"}
 """Variables on CPU boards, for which Triton has no compiler.  Submissions need not set them, so that the same file is
 compiled on a GPU."""
@@ -177,9 +174,8 @@ def _walls(
         arguments += ["--ro-bind", source, path, *(["--ro-bind", source, inside[path]] if inside[path] != path else [])]
     for path in shown:
         arguments += ["--ro-bind", path, path]
-    if NINJA.is_file():
-        # A copy: the players' user may be unable to reach the folder of a Python in somebody's home.
-        arguments += ["--ro-bind", str(shutil.copy(NINJA, stage / "ninja")), "/tools/ninja"]
+    if (stage / "ninja").exists():
+        arguments += ["--ro-bind", str(stage / "ninja"), "/tools/ninja"]
     if (stage / "player").exists():
         arguments += ["--ro-bind", str(stage / "player"), "/player"]
     return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *program]

@@ -120,6 +120,10 @@ def require_gpus(world_size: int = 1) -> list[GpuNode]:
     return gpus[:world_size]
 
 
+NINJA = Path(sys.executable).parent / "ninja"
+"""Where pip puts ninja, which torch needs to compile a C++ extension.  Players see it in /tools."""
+
+
 def _copy_players_side(folder: Path) -> None:
     """Copy the modules of `harness.inside`, the only ones of ours that a player sees."""
     source = importlib.resources.files("harness")
@@ -245,6 +249,8 @@ class Sandbox:
             shutil.rmtree(abandoned, ignore_errors=True)
         stage.chmod(0o755)
         _copy_players_side(stage / "player")
+        if NINJA.is_file():  # a copy, as the players' user may be unable to reach a Python in somebody's home
+            shutil.copy(NINJA, stage / "ninja")
         (stage / "tmp").mkdir()
         return stage
 

@@ -26,9 +26,9 @@ SITE = ROOT / "_site"
 TITLE = "PullRank"
 
 
-def require_clone(command: str) -> None:
-    """Raise TaskError if PullRank was installed without a clone, so that `pullrank COMMAND` lacks what it needs."""
-    if not IS_CLONE:
+def require_clone(command: str, tasks: Path = TASKS) -> None:
+    """Raise TaskError if PullRank was installed without a clone, unless `pullrank COMMAND` works on other tasks."""
+    if not IS_CLONE and tasks == TASKS:
         raise TaskError(
             f"`pullrank {command}` needs a clone of the competition's repository: clone it, run `make setup` in it, "
             "and use its .venv/bin/pullrank"

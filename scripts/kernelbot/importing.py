@@ -44,8 +44,7 @@ def import_(path: Path, out: Path, name: str | None, gpus: tuple[str, ...], devi
 
     Example: pullrank task import problems/pmpp.yaml --out tasks
     """
-    if out == TASKS:
-        require_clone("task import")
+    require_clone("task import", out)
     refused: list[str] = []
     imported = 0
     with find_tasks(path, name) as found:

@@ -18,7 +18,7 @@ from harness.task.faults import display
 from harness.task.task import Task, load_task
 from scripts.common.options import PATH
 from scripts.competition.completion import task_names
-from scripts.competition.repository import TASKS, require_clone, require_task
+from scripts.competition.repository import require_clone, require_task
 from scripts.tasks.purge import purge_task
 from scripts.tasks.show import in_tasks
 
@@ -42,8 +42,7 @@ def archive(name: str, purge: bool, confirm: str | None, ledger: Path | None, re
 
     Example: pullrank task archive vectoradd
     """
-    if folder == TASKS:
-        require_clone("task archive")
+    require_clone("task archive", folder)
     task = require_task(name, folder)
     if purge:
         if confirm is None and sys.stdin.isatty():

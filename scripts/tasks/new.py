@@ -22,7 +22,7 @@ import yaml
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Language
-from scripts.competition.repository import TASKS, require_clone
+from scripts.competition.repository import require_clone
 from scripts.tasks.show import in_tasks
 from scripts.tasks.writing import SCHEMA_LINE, fault_of_name, write_task
 
@@ -42,8 +42,7 @@ def new(name: str, title: str | None, about: str | None, gpus: tuple[str, ...], 
 
     Example: pullrank task new rmsnorm --title "RMS norm" --gpu CPU --gpu H100
     """
-    if folder == TASKS:
-        require_clone("task new")
+    require_clone("task new", folder)
     if fault := fault_of_name(folder, name):
         raise TaskError(fault)
     title = title or _answer("Title", name.replace("-", " ").replace("_", " ").strip().capitalize())

@@ -72,11 +72,10 @@ class QuotaRefusal:
         more = f" and request {self.wanted} more" if self.wanted > 1 else ""
         if self.is_hopeless:
             return f"This requests {self.wanted} judgings at once; the limit is {allowed} {limit}. Name fewer boards."
-        if self.gpu and self.next_at:
-            return f"`{self.gpu}` has used {used} of {allowed} {limit}. Try again at {self.next_at:%Y-%m-%d %H:%M} UTC."
         if not self.next_at:
             return f"You have {used} of {allowed} {limit}{more}. Wait until one ends, or `/cancel` what you don't need."
-        return f"You have used {used} of {allowed} {limit}{more}. Try again at {self.next_at:%Y-%m-%d %H:%M} UTC."
+        who = f"`{self.gpu}` has" if self.gpu else "You have"
+        return f"{who} used {used} of {allowed} {limit}{more}. Try again at {self.next_at:%Y-%m-%d %H:%M} UTC."
 
 
 def uses(history: Iterable[RequestStatus], quotas: Quotas, now: datetime) -> tuple[Use, ...]:
