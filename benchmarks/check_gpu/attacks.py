@@ -15,12 +15,15 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.records.judgement import Judgement
+from benchmarks.check_gpu.probe import ROOT, asks_for_gpu
 from harness.records.verdict import Verdict
-from harness.task.submission import Submission, read_directives
-from harness.task.task import Board
-from scripts.competition.repository import ROOT
+
+if TYPE_CHECKING:
+    from harness.records.judgement import Judgement
+    from harness.task.submission import Submission
+    from harness.task.task import Board
 
 FOLDER = ROOT / "tests" / "exploits" / "gpu"
 GAINS_NOTHING = "gains nothing"
@@ -37,17 +40,19 @@ class Exploit:
     def name(self) -> str:
         return self.path.stem.replace("_", " ")
 
-    @cached_property
+    @property
     def submission(self) -> Submission:
+        from harness.task.submission import Submission
+
         return Submission(login="attacker", source=self.path.read_bytes())
 
     @property
     def needs_gpu(self) -> bool:
-        return bool(read_directives(self.submission.text, self.submission.name).gpus)
+        return asks_for_gpu(self.path.read_text("utf-8"))
 
     @cached_property
     def _told(self) -> str:
-        return ast.get_docstring(ast.parse(self.submission.text)) or ""
+        return ast.get_docstring(ast.parse(self.path.read_text("utf-8"))) or ""
 
     @property
     def strategy(self) -> str:

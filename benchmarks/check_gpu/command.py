@@ -1,0 +1,79 @@
+"""The command line of the GPU check."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from benchmarks.check_gpu.frame import Frame
+from benchmarks.check_gpu.probe import Options
+from benchmarks.check_gpu.records import Records
+from benchmarks.check_gpu.stages import STAGES
+from benchmarks.check_gpu.wheels import unpack_wheels
+
+_FAILED, _USAGE = 1, 2
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m benchmarks.check_gpu",
+        description="Try everything that needs a GPU, in four stages, and write tables for BENCHMARKS.md. Exits with 1 "
+        "if a probe failed. site/pages/gpu-check.md explains it.",
+        epilog="Example: python3 -m benchmarks.check_gpu --stage 1 --out results --wheels wheels",
+    )
+    titles = ", ".join(f"{number} {stage.title}" for number, stage in STAGES.items() if number)
+    parser.add_argument("--stage", type=int, choices=range(1, 5), help=f"only this stage: {titles}")
+    parser.add_argument("--budget", type=float, default=600, metavar="SECONDS", help="for each stage; default: 600")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write to this folder; default: gpu-check")
+    parser.add_argument("--resume", action="store_true", help="leave out probes that have a result in the folder")
+    parser.add_argument("--only", default="", metavar="NAME", help="only probes whose name contains this")
+    parser.add_argument("--wheels", type=Path, metavar="DIR", help="a folder of wheels to use, if packages are missing")
+    parser.add_argument("--repetitions", type=int, default=2, metavar="N", help="of stage 4; default: 2")
+    parser.add_argument("--rehearse", action="store_true", help="use a CPU and a fake driver in the GPU's place")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    out = options.out or Path("gpu-check-rehearsed" if options.rehearse else "gpu-check")
+    stages = [STAGES[options.stage]] if options.stage else [stage for number, stage in STAGES.items() if number]
+    signal.signal(signal.SIGTERM, _end)
+    with tempfile.TemporaryDirectory(prefix="check-gpu-") as scratch:
+        Path(scratch).chmod(0o755)  # the sandbox's user executes bwrap there
+        if options.wheels:
+            for name in unpack_wheels(options.wheels, Path(scratch) / "wheels"):
+                _show(f"{name} is not for this Python, and is not used.")
+        told = Options(
+            rehearse=options.rehearse, repetitions=1 if options.rehearse else options.repetitions, scratch=scratch
+        )
+        frame = Frame(
+            Records(out.resolve()), stages, told,
+            budget_s=options.budget, only=options.only, resumes=options.resume, show=_show,
+        )  # fmt: skip
+        if not any(frame.plan.probes.values()):
+            sys.stderr.write(f"no probe that can run here has '{options.only}' in its name\n")
+            return _USAGE
+        try:
+            frame.run()
+        except KeyboardInterrupt:
+            return 128 + signal.SIGINT
+        finally:
+            frame.write()
+            _show(f"\nThe tables: {out / 'tables.md'}")
+    return _FAILED if frame.failed else 0
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def _show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

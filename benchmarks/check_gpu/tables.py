@@ -1,0 +1,82 @@
+"""The results in Markdown, to copy into BENCHMARKS.md."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.check_gpu.probe import Options, Probe, Stage
+from benchmarks.check_gpu.records import Records, Result
+from benchmarks.check_gpu.stages import STAGES
+
+LEFT: Final = "left for another run (--resume)"
+_LONGEST = 400
+_MARKS = {"ok": "", "failed": "**FAILED**: ", "missing": "not tried: "}
+_VERSIONS = {"driver": "driver", "cuda": "CUDA", "torch": "torch", "torch_cuda": "built for CUDA", "python": "Python"}
+"""Facts of the machine, and what to call them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run tries: the probes of its stages, by their numbers."""
+
+    probes: Mapping[int, Sequence[Probe]]
+    left_out: int
+    """How many a rehearsal leaves out, because they need a GPU."""
+
+
+def row_of(name: str, result: Result | None) -> str:
+    """A row of a table; without a result, the probe is left for another run."""
+    if result is None:
+        return _row(name, LEFT, "")
+    return _row(name, _MARKS[result.status] + result.words, f"{result.seconds:.1f}")
+
+
+def _row(*cells: str) -> str:
+    lines = (re.sub(r"\s+", " ", cell).replace("|", "¦").strip() for cell in cells)
+    return f"| {' | '.join(line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…' for line in lines)} |"
+
+
+def tables_of(records: Records, plan: Plan, options: Options) -> str:
+    return "\n".join([*_heading(records, plan, options), *_stages(records, plan)]) + "\n"
+
+
+def _heading(records: Records, plan: Plan, options: Options) -> Iterator[str]:
+    machine = records.find(0, "the machine")
+    facts = machine.data if machine else {}
+    where = "Rehearsed without a GPU" if options.rehearse else f"On {facts.get('device', 'an unknown GPU')}"
+    yield f"## {where}, {machine.at[:10] if machine else 'no date'}\n"
+    if versions := [f"{name} {facts[key]}" for key, name in _VERSIONS.items() if facts.get(key)]:
+        yield f"{', '.join([*versions, facts['os'], facts['commit'] and 'commit ' + facts['commit']])}.\n"
+    if options.rehearse:
+        yield "A CPU and a driver of our own took the GPU's place: no time says anything about a GPU."
+        yield f"{plan.left_out} probes need a GPU and are left out.\n"
+    results = [one for stage in STAGES for one in records.of(stage)]
+    if any(one.walled is False for one in results):
+        yield "Judged without a sandbox, because it does not work on this machine.\n"
+    counts = Counter(one.status for one in results)
+    left = sum(records.find(number, probe.name) is None for number in plan.probes for probe in plan.probes[number])
+    yield f"{counts['ok']} as expected, {counts['failed']} failed, {counts['missing']} not tried, {left} left.\n"
+
+
+def _stages(records: Records, plan: Plan) -> Iterator[str]:
+    for number, stage in STAGES.items():
+        results = {one.name: one for one in records.of(number)}
+        names = dict.fromkeys([*(probe.name for probe in plan.probes.get(number, ())), *results])
+        if names:
+            yield f"### {f'Stage {number}: ' if number else ''}{stage.title}\n"
+            yield "| probe | result | seconds |\n|---|---|---|"
+            yield from (row_of(name, results.get(name)) for name in names)
+            yield ""
+            yield from _summary(stage, [one.data for one in results.values() if one.data])
+
+
+def _summary(stage: Stage, data: list[dict[str, object]]) -> Iterator[str]:
+    if stage.summary and data:
+        try:
+            yield stage.summary(data) + "\n"
+        except ModuleNotFoundError as error:  # the results are from another machine, or another run's --wheels
+            yield f"No summary: it needs the Python package {error.name}.\n"
