@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.check_gpu import border
-from benchmarks.check_gpu.frame import Frame
+from benchmarks.check_gpu.command import STAGES, parse
+from benchmarks.check_gpu.frame import CheckFrame
 from benchmarks.check_gpu.judging import CHECKS, GpuCheck, probe_of
 from benchmarks.check_gpu.languages import PROFILED
-from benchmarks.check_gpu.probe import Finding, MissingError, Options, Probe, Stage
+from benchmarks.check_gpu.probe import CheckOptions, MissingError, Probe, ProbeAnswer, Stage
 from benchmarks.check_gpu.records import Records
-from benchmarks.check_gpu.stages import STAGES
 from benchmarks.check_gpu.tables import LEFT
 from benchmarks.check_gpu.wheels import fits
 from harness.records.errors import JudgeError
@@ -35,11 +35,11 @@ COMMAND = ("-m", "benchmarks.check_gpu", "--rehearse")
 
 
 def works(options):
-    return Finding(words="it | works")
+    return ProbeAnswer(words="it | works")
 
 
 def fails(options):
-    return Finding(words="it is wrong", is_good=False)
+    return ProbeAnswer(words="it is wrong", is_good=False)
 
 
 def raises(options):
@@ -49,7 +49,7 @@ def raises(options):
 def lacks(options, *, path):
     if not path.exists():
         raise MissingError("needs a file")
-    return Finding(words="it is there")
+    return ProbeAnswer(words="it is there")
 
 
 def imports(options):
@@ -67,23 +67,23 @@ def hangs(options):
 
 def leaves(options, *, path):
     path.write_text(str(subprocess.Popen(["sleep", "1000"]).pid))
-    return Finding(words="started another")
+    return ProbeAnswer(words="started another")
 
 
 def needs_no_sandbox(options):
     if options.sandbox != "none":
         raise JudgeError("the sandbox does not start")
-    return Finding(words="AC")
+    return ProbeAnswer(words="AC")
 
 
 def wants_a_sandbox(options):
-    return Finding(words=f"with {options.sandbox}")
+    return ProbeAnswer(words=f"with {options.sandbox}")
 
 
 def run_probes(folder, *probes, **options):
     """The table's rows of these probes, by name."""
     stage = Stage(number=1, title="own", probes=lambda _: probes)
-    frame = Frame(Records(folder), [stage], Options(), **{"budget_s": 60, **options})
+    frame = CheckFrame(Records(folder), [stage], CheckOptions(), asked=(1,), **{"budget_s": 60, **options})
     frame.run_stages(time.monotonic())
     frame.write()
     return frame, rows(folder)
@@ -216,7 +216,7 @@ def test_a_name_that_no_probe_has_is_refused(tmp_path):
 
 def test_a_terminated_run_leaves_complete_tables_and_resumes(tmp_path):
     arguments = [sys.executable, *COMMAND, "--out", str(tmp_path), "--stage", "1", "--only", "player:"]
-    names = [probe.name for probe in border.probes(Options(rehearse=True)) if "player:" in probe.name]
+    names = [probe.name for probe in border.probes(CheckOptions(rehearse=True)) if "player:" in probe.name]
     with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         next(line for line in process.stdout if line.startswith(f"| {names[0]}"))
@@ -307,8 +307,6 @@ def test_the_help_has_an_example_that_the_command_accepts():
     done = subprocess.run([sys.executable, *COMMAND, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
     example = re.search(r"Example: python3 (.+)", " ".join(done.stdout.split()))
     assert example
-    from benchmarks.check_gpu.command import parse
-
     assert parse(example[1].split()[2:]).stage == 1
 
 
@@ -322,15 +320,15 @@ def test_make_uses_the_machines_python_if_there_is_no_venv(tmp_path):
 
 
 def test_the_names_of_a_stages_probes_differ():
-    for stage in STAGES.values():
-        for options in (Options(), Options(rehearse=True), Options(repetitions=3)):
+    for stage in STAGES:
+        for options in (CheckOptions(), CheckOptions(rehearse=True), CheckOptions(repetitions=3)):
             names = [probe.name for probe in stage.probes(options)]
             assert len(set(names)) == len(names) > 1
 
 
 def test_no_stage_needs_more_than_its_ten_minutes_if_all_goes_as_usual():
-    for stage in STAGES.values():
-        assert sum(probe.usual_s for probe in stage.probes(Options())) < 600
+    for stage in STAGES:
+        assert sum(probe.usual_s for probe in stage.probes(CheckOptions())) < 600
 
 
 def test_every_check_is_a_valid_python_program():
@@ -341,14 +339,14 @@ def test_every_check_is_a_valid_python_program():
 @pytest.mark.walls
 def test_a_check_with_an_unexpected_verdict_fails_and_says_so():
     lax = GpuCheck(name="lax", source="def custom_kernel(data):\n    return data[0]\n", needs_gpu=False)
-    finding = probe_of(lax).run(Options(rehearse=True))
-    assert not finding.is_good and finding.words.startswith("expected AC; got WA: output")
+    found = probe_of(lax).run(CheckOptions(rehearse=True))
+    assert not found.is_good and found.words.startswith("expected AC; got WA: output")
 
 
 @pytest.mark.walls
 def test_a_profile_without_the_vendors_counters_fails():
-    finding = probe_of(PROFILED).run(Options(rehearse=True))
-    assert not finding.is_good and "no vendor's profiler was used" in finding.words
+    found = probe_of(PROFILED).run(CheckOptions(rehearse=True))
+    assert not found.is_good and "no vendor's profiler was used" in found.words
 
 
 @pytest.mark.alone
@@ -358,8 +356,8 @@ def test_a_whole_rehearsal_has_every_result_and_no_failure(tmp_path):
     done = check(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     shown = rows(tmp_path)
-    for number, stage in STAGES.items():
-        planned = [probe.name for probe in stage.probes(Options(rehearse=True)) if not probe.needs_gpu]
-        assert planned and all(LEFT not in shown[name] for name in planned), number
+    for stage in STAGES:
+        planned = [probe.name for probe in stage.probes(CheckOptions(rehearse=True)) if not probe.needs_gpu]
+        assert planned and all(LEFT not in shown[name] for name in planned), stage
     assert shown["20 ms of Python"].startswith("AC, 2")
     assert shown["PyTorch"] == "AC"

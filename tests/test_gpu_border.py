@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.border.fake_driver import build_driver
 from benchmarks.border.kernels import PROBES
 from benchmarks.border.player import KINDS
 from benchmarks.border.probe import (
@@ -26,7 +27,6 @@ from benchmarks.border.probe import (
     measure_player,
     measure_stops,
 )
-from benchmarks.check_gpu.fake_driver import build_driver
 from harness.gpu.kernels import REFEREE
 from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver, DriverError

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.check_gpu.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples, probes
-from benchmarks.check_gpu.probe import MissingError, Options
+from benchmarks.check_gpu.probe import CheckOptions, MissingError
 from harness.gpu.device import REHEARSAL
 from harness.judge import Sitting, open_context
 from harness.records.fields import Mode
@@ -219,11 +219,11 @@ def test_the_devices_name_determines_nvccs_architecture():
 
 @pytest.mark.walls
 def test_check_gpu_judges_the_examples_and_names_what_one_lacks(monkeypatch):
-    examples = {probe.name: probe for probe in probes(Options(rehearse=True))}
-    assert examples["PyTorch"].run(Options(rehearse=True)).words == "AC"
+    examples = {probe.name: probe for probe in probes(CheckOptions(rehearse=True))}
+    assert examples["PyTorch"].run(CheckOptions(rehearse=True)).words == "AC"
     monkeypatch.setattr("harness.task_check.needs._is_here", lambda need: need != "jax")
     with pytest.raises(MissingError, match="needs jax: not installed on this machine"):
-        examples["JAX"].run(Options(rehearse=True))
+        examples["JAX"].run(CheckOptions(rehearse=True))
 
 
 def test_an_example_with_a_directive_for_other_boards_is_skipped(tmp_path):

@@ -11,6 +11,5 @@
     languages             stage 3: the guide's examples, and the vendor's profiler
     times, peers          stage 4: kernels judged against themselves, and timed by other methods
 
-Only probes need packages or torch.  All other modules, and all imports of the stages' modules at their top, need
-nothing but the standard library, so that a machine without a network can run them in a bare checkout.
+A bare checkout runs this without a network: only the functions of probes import packages or torch.
 """

@@ -1,7 +1,9 @@
 """Stage 1: does torch work behind each of the sandbox's walls, and does the time of a call cover its work?
 
-a ladder            one sum by torch: alone, in the outer sandbox, as a submission
-sealed memory       `benchmarks.border.probe`: the GPU's clock, two contexts at once, what a call costs, forgeries
+    sums       one sum by torch: alone, in the outer sandbox, as a submission
+    probes     of sealed memory (`benchmarks.border`): the GPU's clock, two contexts at once, forgeries, a call's cost
+
+The probes need only Python and the driver.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.border import probe as sealed
+from benchmarks.border.fake_driver import build_driver
 from benchmarks.border.player import KINDS
-from benchmarks.check_gpu.fake_driver import build_driver
 from benchmarks.check_gpu.judging import A_SUM, probe_of
 from benchmarks.check_gpu.machine import run_in_bubblewrap
-from benchmarks.check_gpu.probe import Finding, MissingError, Options, Probe
+from benchmarks.check_gpu.probe import CheckOptions, MissingError, Probe, ProbeAnswer
 from harness.inside.cuda_driver import LIBRARY
 
 _CALLS, _REHEARSED_CALLS = 100, 4
@@ -35,7 +37,7 @@ sys.exit(found != 1 << 20)
 """
 
 
-def probes(options: Options) -> Iterator[Probe]:
+def probes(options: CheckOptions) -> Iterator[Probe]:
     yield Probe(name="a sum by torch", run=_sum_alone)
     yield Probe(name="a sum by torch in bubblewrap", run=_sum_in_bubblewrap)
     yield probe_of(A_SUM)
@@ -54,30 +56,30 @@ def _probe(name: str, measure: Callable[..., tuple[str, bool]], **arguments: obj
     return Probe(name=name, run=partial(_measure, measure=partial(measure, **arguments)))
 
 
-def _measure(options: Options, *, measure: Callable[[str], tuple[str, bool]]) -> Finding:
+def _measure(options: CheckOptions, *, measure: Callable[[str], tuple[str, bool]]) -> ProbeAnswer:
     words, is_good = measure(build_driver(Path(options.scratch)) if options.rehearse else LIBRARY)
-    return Finding(words=words, is_good=is_good)
+    return ProbeAnswer(words=words, is_good=is_good)
 
 
-def _sum_alone(options: Options) -> Finding:
+def _sum_alone(options: CheckOptions) -> ProbeAnswer:
     return _look(subprocess.run(_sum(options), capture_output=True, check=False, text=True))
 
 
-def _sum_in_bubblewrap(options: Options) -> Finding:
+def _sum_in_bubblewrap(options: CheckOptions) -> ProbeAnswer:
     if options.sandbox == "none":
         raise MissingError("needs a sandbox")
     return _look(run_in_bubblewrap(options, _sum(options)))
 
 
-def _sum(options: Options) -> list[str]:
+def _sum(options: CheckOptions) -> list[str]:
     packages = [path for path in sys.path if "-packages" in path]
     code = _SUM.format(packages=packages, device="cpu" if options.rehearse else "cuda")
     return [sys.executable, "-IB", "-c", code]
 
 
-def _look(done: subprocess.CompletedProcess[str]) -> Finding:
+def _look(done: subprocess.CompletedProcess[str]) -> ProbeAnswer:
     sys.stdout.write(done.stderr)
     last = next(reversed(done.stderr.strip().splitlines()), f"exit code {done.returncode}")
     if last == "ModuleNotFoundError: No module named 'torch'":
         raise MissingError("needs the Python package torch, which is not installed")
-    return Finding(words=last if done.returncode else done.stdout.strip(), is_good=not done.returncode)
+    return ProbeAnswer(words=last if done.returncode else done.stdout.strip(), is_good=not done.returncode)

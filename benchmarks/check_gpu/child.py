@@ -15,13 +15,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
 
-from benchmarks.check_gpu.probe import Finding, MissingError, Options
+from benchmarks.check_gpu.probe import CheckOptions, MissingError, ProbeAnswer
 
 
-def answer(run: Callable[[Options], Finding], options: Options) -> dict[str, Any]:
+def answer(run: Callable[[CheckOptions], ProbeAnswer], options: CheckOptions) -> dict[str, Any]:
     """Run a probe.  An exception is a result, too."""
     try:
-        finding = run(options)
+        found = run(options)
     except MissingError as error:
         return {"status": "missing", "words": str(error)}
     except ModuleNotFoundError as error:
@@ -33,7 +33,7 @@ def answer(run: Callable[[Options], Finding], options: Options) -> dict[str, Any
         is_for_people = type(error).__module__.startswith(("harness.", "benchmarks."))
         words = str(error) if is_for_people else f"{kind}: {error}"
         return {"status": "failed", "words": words, "data": {"error": kind}}
-    return {"status": "ok" if finding.is_good else "failed", "words": finding.words, "data": finding.data}
+    return {"status": "ok" if found.is_good else "failed", "words": found.words, "data": found.data}
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

@@ -9,15 +9,30 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from benchmarks.check_gpu.frame import Frame
-from benchmarks.check_gpu.probe import Options
+from benchmarks.check_gpu import border, judging, languages, machine, times
+from benchmarks.check_gpu.frame import CheckFrame
+from benchmarks.check_gpu.probe import CheckOptions, Stage
 from benchmarks.check_gpu.records import Records
-from benchmarks.check_gpu.stages import STAGES
 from benchmarks.check_gpu.wheels import unpack_wheels
 
 _FAILED, _USAGE = 1, 2
+
+
+def _compare_times(data: Sequence[dict[str, Any]]) -> str:
+    from benchmarks.check_gpu.times_report import summary  # needs packages
+
+    return summary(data)
+
+
+STAGES = (
+    Stage(number=0, title="The machine", probes=machine.probes),
+    Stage(number=1, title="the border", probes=border.probes),
+    Stage(number=2, title="judging", probes=judging.probes),
+    Stage(number=3, title="languages", probes=languages.probes),
+    Stage(number=4, title="times", probes=times.probes, summary=_compare_times),
+)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -27,7 +42,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "if a probe failed. site/pages/gpu-check.md explains it.",
         epilog="Example: python3 -m benchmarks.check_gpu --stage 1 --out results --wheels wheels",
     )
-    titles = ", ".join(f"{number} {stage.title}" for number, stage in STAGES.items() if number)
+    titles = ", ".join(f"{stage.number} {stage.title}" for stage in STAGES[1:])
     parser.add_argument("--stage", type=int, choices=range(1, 5), help=f"only this stage: {titles}")
     parser.add_argument("--budget", type=float, default=600, metavar="SECONDS", help="for each stage; default: 600")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write to this folder; default: gpu-check")
@@ -42,19 +57,19 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     out = options.out or Path("gpu-check-rehearsed" if options.rehearse else "gpu-check")
-    stages = [STAGES[options.stage]] if options.stage else [stage for number, stage in STAGES.items() if number]
+    asked = (options.stage,) if options.stage else range(1, 5)
     signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory(prefix="check-gpu-") as scratch:
         Path(scratch).chmod(0o755)  # the sandbox's user executes bwrap there
         if options.wheels:
             for name in unpack_wheels(options.wheels, Path(scratch) / "wheels"):
                 _show(f"{name} is not for this Python, and is not used.")
-        told = Options(
+        told = CheckOptions(
             rehearse=options.rehearse, repetitions=1 if options.rehearse else options.repetitions, scratch=scratch
         )
-        frame = Frame(
-            Records(out.resolve()), stages, told,
-            budget_s=options.budget, only=options.only, resumes=options.resume, show=_show,
+        frame = CheckFrame(
+            Records(out.resolve()), STAGES, told,
+            asked=asked, budget_s=options.budget, only=options.only, resumes=options.resume, show=_show,
         )  # fmt: skip
         if not any(frame.plan.probes.values()):
             sys.stderr.write(f"no probe that can run here has '{options.only}' in its name\n")

@@ -14,15 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.check_gpu.probe import ROOT, Options, Probe, Stage
-from benchmarks.check_gpu.records import Records, Result
-from benchmarks.check_gpu.stages import MACHINE
+from benchmarks.check_gpu.probe import ROOT, CheckOptions, Probe, Stage
+from benchmarks.check_gpu.records import ProbeResult, Records
 from benchmarks.check_gpu.tables import Plan, row_of, tables_of
 
 _END_S = 5.0
@@ -31,15 +30,19 @@ _RESERVE = 0.02
 """The share of a budget for the end of the last probe."""
 
 
-class Frame:
-    """A run over some stages.  `show` prints a line for people; `only` are words that a probe's name must contain."""
+class CheckFrame:
+    """A run over the stages that are `asked` for, after that of the machine; `only` must be in a probe's name.
+
+    `show` prints a line for people.
+    """
 
     def __init__(
         self,
         records: Records,
         stages: Sequence[Stage],
-        options: Options,
+        options: CheckOptions,
         *,
+        asked: Collection[int],
         budget_s: float,
         only: str = "",
         resumes: bool = False,
@@ -51,7 +54,7 @@ class Frame:
         self._budget_s = budget_s
         self._resumes = resumes
         self._show = show
-        self.plan = _choose(stages, options, only)
+        self.plan = _choose(stages, options, asked, only)
         self.failed = False
         self._sandbox_works = False
 
@@ -59,8 +62,9 @@ class Frame:
         """Run the machine's probes, then all that was asked for.  The tables are complete however this ends."""
         began = time.monotonic()
         self.write()
-        for probe in MACHINE.probes(self._options):
-            self._take(MACHINE, probe, probe.limit_s)
+        machine = self._stages[0]
+        for probe in machine.probes(self._options):
+            self._take(machine, probe, probe.limit_s)
         if (sandbox := self._records.find(0, "the sandbox")) and sandbox.status == "failed":
             self._options = replace(self._options, sandbox="none")
         self.run_stages(began)
@@ -69,9 +73,9 @@ class Frame:
         """Run the stages; the first one's time began earlier."""
         for stage in self._stages:
             end = began + (1 - _RESERVE) * self._budget_s
-            probes = self.plan.probes[stage.number]
+            probes = self.plan.probes.get(stage.number, ())
             if probes:
-                self._show(f"\nStage {stage.number}: {stage.title}\n")
+                self._show(f"\n{stage.heading}\n")
             for probe in probes:
                 self._offer(stage, probe, end - time.monotonic())
             began = time.monotonic()
@@ -81,7 +85,7 @@ class Frame:
         if self._resumes and known and known.status != "missing":
             return
         if left_s < probe.usual_s or not self._take(stage, probe, left_s):
-            self._show(row_of(probe.name, known))
+            self._show(row_of(probe.name, None))
 
     def _take(self, stage: Stage, probe: Probe, left_s: float) -> bool:
         """Run a probe; False if its stage's time ends before it does."""
@@ -95,7 +99,7 @@ class Frame:
             if left_s < probe.limit_s:
                 return False
             answer = {"status": "failed", "words": f"it took more than {probe.limit_s:g} s"}
-        result = Result(
+        result = ProbeResult(
             stage=stage.number,
             name=probe.name,
             seconds=round(time.monotonic() - start, 1),
@@ -123,16 +127,21 @@ class Frame:
         self._records.write_tables(tables_of(self._records, self.plan, self._options))
 
 
-def _choose(stages: Sequence[Stage], options: Options, only: str) -> Plan:
-    asked = {stage.number: [probe for probe in stage.probes(options) if only in probe.name] for stage in stages}
+def _choose(stages: Sequence[Stage], options: CheckOptions, asked: Collection[int], only: str) -> Plan:
+    named = {
+        stage.number: [probe for probe in stage.probes(options) if only in probe.name]
+        for stage in stages
+        if stage.number in asked
+    }
     probes = {
         number: [probe for probe in some if not (options.rehearse and probe.needs_gpu)]
-        for number, some in asked.items()
+        for number, some in named.items()
     }
-    return Plan(probes=probes, left_out=sum(map(len, asked.values())) - sum(map(len, probes.values())))
+    left_out = sum(map(len, named.values())) - sum(map(len, probes.values()))
+    return Plan(stages=stages, probes=probes, left_out=left_out)
 
 
-def _ask(probe: Probe, options: Options, limit_s: float, log: Path) -> dict[str, Any] | None:
+def _ask(probe: Probe, options: CheckOptions, limit_s: float, log: Path) -> dict[str, Any] | None:
     """A probe's answer; None if its process takes too long."""
     with tempfile.TemporaryFile() as order, tempfile.TemporaryFile() as answer, log.open("wb") as said:
         pickle.dump((probe.run, options), order)

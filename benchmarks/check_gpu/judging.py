@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.check_gpu.attacks import Exploit, beside_an_honest_sum, exploits
-from benchmarks.check_gpu.probe import ROOT, Finding, MissingError, Options, Probe
+from benchmarks.check_gpu.probe import ROOT, CheckOptions, MissingError, Probe, ProbeAnswer
 
 if TYPE_CHECKING:
     from harness.records.fields import Mode
@@ -126,7 +126,7 @@ A_SUM = GpuCheck(name="a sum by torch as a submission", source=_kernel("return a
 PROFILED = GpuCheck(name="the vendor's profiler", source=A_SUM.source, is_profiled=True)
 
 
-def probes(_: Options) -> Iterator[Probe]:
+def probes(_: CheckOptions) -> Iterator[Probe]:
     for check in CHECKS:
         yield probe_of(check)
     for attack in exploits():
@@ -139,7 +139,7 @@ def probe_of(check: GpuCheck) -> Probe:
     return Probe(name=check.name, run=run, usual_s=_USUAL_S, judges=True, needs_gpu=check.needs_gpu)
 
 
-def _judge_check(options: Options, *, check: GpuCheck) -> Finding:
+def _judge_check(options: CheckOptions, *, check: GpuCheck) -> ProbeAnswer:
     from harness.records.fields import Mode
     from harness.task.submission import Submission
 
@@ -150,15 +150,15 @@ def _judge_check(options: Options, *, check: GpuCheck) -> Finding:
     return _look(check, judge_file(options, small_board(options), submission, mode))
 
 
-def _judge_attack(options: Options, *, attack: Exploit) -> Finding:
+def _judge_attack(options: CheckOptions, *, attack: Exploit) -> ProbeAnswer:
     from harness.records.fields import Mode
 
     board = beside_an_honest_sum(small_board(options))
     judgement = judge_file(options, board, attack.submission, Mode.BENCHMARK)
-    return finding_of(judgement, " or ".join(attack.expected), is_good=attack.is_stopped(judgement))
+    return answer_of(judgement, " or ".join(attack.expected), is_good=attack.is_stopped(judgement))
 
 
-def small_board(options: Options) -> Board:
+def small_board(options: CheckOptions) -> Board:
     """Two tests and a benchmark of `vectoradd`."""
     from harness.task.task import load_task
 
@@ -169,7 +169,7 @@ def small_board(options: Options) -> Board:
     return replace(board, gpu=gpu, tests=board.tests[:2], benchmarks=board.benchmarks[:1], limits=limits)
 
 
-def judge_file(options: Options, board: Board, submission: Submission, mode: Mode) -> Judgement:
+def judge_file(options: CheckOptions, board: Board, submission: Submission, mode: Mode) -> Judgement:
     """Judge a file on this machine's GPU, or in a rehearsal.  Raises JudgeError."""
     from harness.gpu.device import CUDA, REHEARSAL
     from harness.judge import judge
@@ -178,7 +178,7 @@ def judge_file(options: Options, board: Board, submission: Submission, mode: Mod
     return judge(board, submission, mode, sandbox=options.sandbox, device=device)
 
 
-def _look(check: GpuCheck, judgement: Judgement) -> Finding:
+def _look(check: GpuCheck, judgement: Judgement) -> ProbeAnswer:
     timing = _timing(judgement)
     is_good = judgement.verdict.value == check.verdict and check.says in judgement.message
     if timing and check.least_us is not None:
@@ -190,14 +190,14 @@ def _look(check: GpuCheck, judgement: Judgement) -> Finding:
     wanted = " ".join(filter(None, (check.verdict, check.says and f"that says '{check.says}'")))
     if check.least_us:
         wanted += f", {check.least_us:g} µs or more"
-    return finding_of(judgement, wanted, *troubles, is_good=is_good)
+    return answer_of(judgement, wanted, *troubles, is_good=is_good)
 
 
 def _timing(judgement: Judgement) -> Timing | None:
     return next((case.timing for case in judgement.benchmarks if case.timing), None)
 
 
-def finding_of(judgement: Judgement, wanted: str, *troubles: str, is_good: bool) -> Finding:
+def answer_of(judgement: Judgement, wanted: str, *troubles: str, is_good: bool) -> ProbeAnswer:
     from scripts.common.text import format_us
 
     words = [judgement.verdict.value]
@@ -210,4 +210,4 @@ def finding_of(judgement: Judgement, wanted: str, *troubles: str, is_good: bool)
     said = ", ".join(words)
     if not is_good:
         said = f"expected {wanted}; got {said}: {'; '.join([judgement.message, *troubles])}"
-    return Finding(words=said, is_good=is_good, data=data)
+    return ProbeAnswer(words=said, is_good=is_good, data=data)

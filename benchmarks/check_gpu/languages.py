@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.check_gpu.judging import PROFILED, GpuCheck, finding_of, judge_file, probe_of, small_board
-from benchmarks.check_gpu.probe import ROOT, Finding, MissingError, Options, Probe, asks_for_gpu
+from benchmarks.check_gpu.judging import PROFILED, GpuCheck, answer_of, judge_file, probe_of, small_board
+from benchmarks.check_gpu.probe import ROOT, CheckOptions, MissingError, Probe, ProbeAnswer, asks_for_gpu
 from harness.gpu.gpu_facts import read_gpu
 from harness.gpu.gpu_nodes import assigned, find_gpus
 
@@ -125,7 +125,7 @@ def guides_examples() -> tuple[LanguageExample, ...]:
     )
 
 
-def probes(_: Options) -> Iterator[Probe]:
+def probes(_: CheckOptions) -> Iterator[Probe]:
     for example in guides_examples():
         run = partial(_judge_example, example=example)
         yield Probe(name=example.name, run=run, usual_s=15, limit_s=_LIMIT_S, judges=True, needs_gpu=example.needs_gpu)
@@ -133,7 +133,7 @@ def probes(_: Options) -> Iterator[Probe]:
     yield probe_of(PROFILED)
 
 
-def _judge_example(options: Options, *, example: LanguageExample) -> Finding:
+def _judge_example(options: CheckOptions, *, example: LanguageExample) -> ProbeAnswer:
     """Judge an example of the guide, which must be accepted."""
     from harness.records.fields import Mode
 
@@ -145,7 +145,7 @@ def _judge_example(options: Options, *, example: LanguageExample) -> Finding:
         facts = read_gpu(gpus[0]) if gpus else None
         board = replace(example.board(arch_of(facts.name) if facts else None), gpu="GPU")
     judgement = judge_file(options, board, example.submission, Mode.TEST)
-    return finding_of(judgement, "AC", is_good=judgement.verdict.value == "AC")
+    return answer_of(judgement, "AC", is_good=judgement.verdict.value == "AC")
 
 
 def arch_of(device: str) -> str | None:

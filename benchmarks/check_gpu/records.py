@@ -20,7 +20,7 @@ Status = Literal["ok", "failed", "missing"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class ProbeResult:
     """`at` is the time of its end, in ISO format; `walled`: whether a sandbox judged it, None if it was not judged."""
 
     stage: int
@@ -42,23 +42,23 @@ class Records:
         self._lines = folder / "results.jsonl"
         self._results = {(one.stage, one.name): one for one in self._read()}
 
-    def _read(self) -> Iterator[Result]:
+    def _read(self) -> Iterator[ProbeResult]:
         if not self._lines.exists():
             return
         for line in self._lines.read_text("utf-8").splitlines():
             try:
-                yield Result(**json.loads(line))
+                yield ProbeResult(**json.loads(line))
             except (ValueError, TypeError):
                 continue  # a line that a power failure has cut
 
-    def find(self, stage: int, name: str) -> Result | None:
+    def find(self, stage: int, name: str) -> ProbeResult | None:
         return self._results.get((stage, name))
 
-    def of(self, stage: int) -> Sequence[Result]:
+    def of(self, stage: int) -> Sequence[ProbeResult]:
         """The results of a stage, in the order of their first appearance."""
         return [one for one in self._results.values() if one.stage == stage]
 
-    def add(self, result: Result) -> None:
+    def add(self, result: ProbeResult) -> None:
         self._results[result.stage, result.name] = result
         with self._lines.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asdict(result)) + "\n")

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.check_gpu.probe import Options, Probe, Stage
-from benchmarks.check_gpu.records import Records, Result
-from benchmarks.check_gpu.stages import STAGES
+from benchmarks.check_gpu.probe import CheckOptions, Probe, Stage
+from benchmarks.check_gpu.records import ProbeResult, Records
 
 LEFT: Final = "left for another run (--resume)"
 _LONGEST = 400
@@ -21,14 +20,15 @@ _VERSIONS = {"driver": "driver", "cuda": "CUDA", "torch": "torch", "torch_cuda":
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a run tries: the probes of its stages, by their numbers."""
+    """All stages, and what a run tries: the probes of some of them, by their numbers."""
 
+    stages: Sequence[Stage]
     probes: Mapping[int, Sequence[Probe]]
     left_out: int
     """How many a rehearsal leaves out, because they need a GPU."""
 
 
-def row_of(name: str, result: Result | None) -> str:
+def row_of(name: str, result: ProbeResult | None) -> str:
     """A row of a table; without a result, the probe is left for another run."""
     if result is None:
         return _row(name, LEFT, "")
@@ -40,11 +40,11 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…' for line in lines)} |"
 
 
-def tables_of(records: Records, plan: Plan, options: Options) -> str:
+def tables_of(records: Records, plan: Plan, options: CheckOptions) -> str:
     return "\n".join([*_heading(records, plan, options), *_stages(records, plan)]) + "\n"
 
 
-def _heading(records: Records, plan: Plan, options: Options) -> Iterator[str]:
+def _heading(records: Records, plan: Plan, options: CheckOptions) -> Iterator[str]:
     machine = records.find(0, "the machine")
     facts = machine.data if machine else {}
     where = "Rehearsed without a GPU" if options.rehearse else f"On {facts.get('device', 'an unknown GPU')}"
@@ -54,7 +54,7 @@ def _heading(records: Records, plan: Plan, options: Options) -> Iterator[str]:
     if options.rehearse:
         yield "A CPU and a driver of our own took the GPU's place: no time says anything about a GPU."
         yield f"{plan.left_out} probes need a GPU and are left out.\n"
-    results = [one for stage in STAGES for one in records.of(stage)]
+    results = [one for stage in plan.stages for one in records.of(stage.number)]
     if any(one.walled is False for one in results):
         yield "Judged without a sandbox, because it does not work on this machine.\n"
     counts = Counter(one.status for one in results)
@@ -63,11 +63,11 @@ def _heading(records: Records, plan: Plan, options: Options) -> Iterator[str]:
 
 
 def _stages(records: Records, plan: Plan) -> Iterator[str]:
-    for number, stage in STAGES.items():
-        results = {one.name: one for one in records.of(number)}
-        names = dict.fromkeys([*(probe.name for probe in plan.probes.get(number, ())), *results])
+    for stage in plan.stages:
+        results = {one.name: one for one in records.of(stage.number)}
+        names = dict.fromkeys([*(probe.name for probe in plan.probes.get(stage.number, ())), *results])
         if names:
-            yield f"### {f'Stage {number}: ' if number else ''}{stage.title}\n"
+            yield f"### {stage.heading}\n"
             yield "| probe | result | seconds |\n|---|---|---|"
             yield from (row_of(name, results.get(name)) for name in names)
             yield ""

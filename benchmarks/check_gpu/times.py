@@ -2,7 +2,7 @@
 
     judge      a ranked judging whose anchor is the same kernel: the true ratio is 1
     peers      the same task by other methods (`peers`), each in a fresh process
-    summary    bias against replay, spread, seconds, and whether the claims hold (`times_report`)
+    report     bias against replay, spread, seconds, and whether the claims hold (`times_report`)
 
 The methods take turns, and each repetition reverses their order, so that drift affects them equally.
 """
@@ -18,17 +18,52 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from benchmarks.check_gpu.probe import Finding, MissingError, Options, Probe
+from benchmarks.check_gpu.probe import CheckOptions, MissingError, Probe, ProbeAnswer
 
 if TYPE_CHECKING:
-    from benchmarks.check_gpu.times_report import Taken
     from harness.task.task import Board, Case
 
 OURS, PEERS = "judge", ("replay", "cupti", "do_bench", "kernelbot")
 _JUDGED_S, _TIMED_S, _LIMIT_S = 45.0, 20.0, 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """One measurement of a kernel by one method: its time in microseconds, and the seconds that measuring took.
+
+    The judge also gives the ratio to the anchor with its interval, and the bound: the time that the referee's clock
+    cannot account for.
+    """
+
+    way: str
+    kernel: str
+    us: float
+    seconds: float
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    bound_us: float | None = None
+
+    @property
+    def is_right(self) -> bool | None:
+        """Whether the interval contains the ratio of a kernel to itself, as 95 % should; None without an interval."""
+        return None if self.low is None or self.high is None else self.low <= 1 <= self.high
+
+    @property
+    def is_far_off(self) -> bool:
+        """Whether even an interval of twice the width would not contain it."""
+        if self.ratio is None or self.low is None or self.high is None:
+            return False
+        return abs(log(self.ratio)) > log(self.high / self.low)
+
+    @property
+    def against_itself(self) -> str:
+        """`, 1.002 times itself [0.998, 1.006]`"""
+        return "" if self.low is None else f", {self.ratio:.3f} times itself [{self.low:.3f}, {self.high:.3f}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +153,7 @@ _KERNEL = "from task import compute\n\ndef custom_kernel(data):\n    return comp
 _WRONG = "def custom_kernel(data):\n    return data[2]\n"
 
 
-def probes(options: Options) -> Iterator[Probe]:
+def probes(options: CheckOptions) -> Iterator[Probe]:
     for repetition in range(options.repetitions):
         for name, kernels in (_REHEARSED if options.rehearse else GROUPS).items():
             for way in (OURS, *PEERS) if repetition % 2 == 0 else (*reversed(PEERS), OURS):
@@ -131,8 +166,8 @@ def probes(options: Options) -> Iterator[Probe]:
                 )
 
 
-def measure(options: Options, *, way: str, kernels: Sequence[TimedKernel]) -> Finding:
-    """Measure each kernel by one method; the judge's intervals must contain the true ratio."""
+def measure(options: CheckOptions, *, way: str, kernels: Sequence[TimedKernel]) -> ProbeAnswer:
+    """Measure each kernel by one method; none of the judge's ratios may be far from the true one."""
     from scripts.common.text import format_us
 
     with board_of(kernels, rehearse=options.rehearse) as board:
@@ -142,18 +177,7 @@ def measure(options: Options, *, way: str, kernels: Sequence[TimedKernel]) -> Fi
         seconds = time.monotonic() - start
     words = "; ".join(f"{one.kernel}: {format_us(one.us)}{one.against_itself}" for one in taken)
     data = {"way": way, "seconds": seconds, "taken": [asdict(one) for one in taken]}
-    return Finding(words=words, is_good=all(one.is_right for one in taken), data=data)
-
-
-def summary(data: Sequence[dict[str, Any]]) -> str:
-    """The methods compared, in Markdown, from the data of all results."""
-    from benchmarks.check_gpu.times_report import Measured, Taken, report_of
-
-    found = Measured(kernels=tuple(kernel.name for kernel in KERNELS))
-    for one in data:
-        found.taken += [Taken(**taken) for taken in one["taken"]]
-        found.seconds.setdefault(one["way"], []).append(one["seconds"])
-    return report_of(found).text
+    return ProbeAnswer(words=words, is_good=not any(one.is_far_off for one in taken), data=data)
 
 
 @contextmanager
@@ -180,9 +204,8 @@ def board_of(kernels: Sequence[TimedKernel], *, rehearse: bool) -> Iterator[Boar
         yield replace(board, gpu="CPU" if rehearse else "GPU", benchmarks=benchmarks, limits=limits)
 
 
-def _judge(board: Board, kernels: Sequence[str], options: Options) -> Iterator[Taken]:
+def _judge(board: Board, kernels: Sequence[str], options: CheckOptions) -> Iterator[Taken]:
     from benchmarks.check_gpu.judging import judge_file
-    from benchmarks.check_gpu.times_report import Taken
     from harness.records.errors import JudgeError
     from harness.records.fields import Mode
     from harness.task.submission import Submission
@@ -204,9 +227,7 @@ def _judge(board: Board, kernels: Sequence[str], options: Options) -> Iterator[T
         )
 
 
-def ask_peer(way: str, board: Board, kernels: Sequence[str], options: Options) -> Iterator[Taken]:
-    from benchmarks.check_gpu.times_report import Taken
-
+def ask_peer(way: str, board: Board, kernels: Sequence[str], options: CheckOptions) -> Iterator[Taken]:
     device = "cpu" if options.rehearse else "cuda"
     cases = [json.dumps([dict(case.params) for case in some]) for some in (board.tests, board.benchmarks)]
     command = [sys.executable, "-m", "benchmarks.check_gpu.peers", way, str(board.task.folder), device, *cases]

@@ -8,11 +8,12 @@ seconds   duration of a judging: of one kernel in the table, of one group of ker
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median, quantiles
+from typing import Any
 
-from benchmarks.check_gpu.times import OURS
+from benchmarks.check_gpu.times import KERNELS, OURS, Taken
 from scripts.common.text import format_percent, format_us
 
 _TRUE = ("replay", "cupti")
@@ -29,34 +30,8 @@ BIASED_FROM_US = 20.0
 """Below this, launching a kernel takes longer than running it, and no method that times single calls is right."""
 SPREAD = 0.5
 SECONDS = 2.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Taken:
-    """One measurement of a kernel by one method: its time in microseconds, and the seconds that measuring took.
-
-    The judge also gives the ratio to the anchor with its interval, and the bound: the time that the referee's clock
-    cannot account for.
-    """
-
-    way: str
-    kernel: str
-    us: float
-    seconds: float
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    bound_us: float | None = None
-
-    @property
-    def is_right(self) -> bool:
-        """Whether the interval contains the ratio of a kernel to itself; true without an interval."""
-        return self.low is None or self.high is None or self.low <= 1 <= self.high
-
-    @property
-    def against_itself(self) -> str:
-        """`, 1.002 times itself [0.998, 1.006]`"""
-        return "" if self.low is None else f", {self.ratio:.3f} times itself [{self.low:.3f}, {self.high:.3f}]"
+RIGHT = 0.9
+"""The least share, of intervals that should contain it in 95 % of all cases."""
 
 
 @dataclass(kw_only=True)
@@ -114,8 +89,17 @@ class BenchReport:
     """Markdown."""
 
 
+def summary(data: Sequence[dict[str, Any]]) -> str:
+    """The methods compared, in Markdown, from the data of all results."""
+    found = Measured(kernels=tuple(kernel.name for kernel in KERNELS))
+    for one in data:
+        found.taken += [Taken(**taken) for taken in one["taken"]]
+        found.seconds.setdefault(one["way"], []).append(one["seconds"])
+    return report_of(found).text
+
+
 def report_of(found: Measured) -> BenchReport:
-    claims = (_claim_on_bias(found), _claim_on_spread(found), _claim_on_seconds(found))
+    claims = (_claim_on_bias(found), _claim_on_spread(found), _claim_on_seconds(found), _claim_on_intervals(found))
     return BenchReport(claims=claims, text="\n".join(_lines(found, claims)))
 
 
@@ -154,6 +138,15 @@ def _claim_on_seconds(found: Measured) -> BenchClaim:
         words=f"a ranked verdict takes at most {SECONDS:g} times as long as KernelBot's evaluator",
         seen=f"{factor:.1f} times: {median(ours):.1f} s, {median(theirs):.1f} s" if factor and ours and theirs else "",
         holds=factor <= SECONDS if factor else None,
+    )
+
+
+def _claim_on_intervals(found: Measured) -> BenchClaim:
+    right = [one.is_right for one in found.taken if one.is_right is not None]
+    return BenchClaim(
+        words=f"intervals of kernels judged against themselves contain 1: {format_percent(RIGHT)} or more",
+        seen=f"{sum(right)} of {len(right)}" if right else "",
+        holds=sum(right) >= RIGHT * len(right) if right else None,
     )
 
 
