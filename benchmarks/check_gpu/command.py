@@ -49,7 +49,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="leave out probes that have a result in the folder")
     parser.add_argument("--only", default="", metavar="NAME", help="only probes whose name contains this")
     parser.add_argument("--wheels", type=Path, metavar="DIR", help="a folder of wheels to use, if packages are missing")
-    parser.add_argument("--repetitions", type=int, default=2, metavar="N", help="of stage 4; default: 2")
+    parser.add_argument("--sandbox", choices=("auto", "none"), default="auto", help="none: judge without the sandbox")
+    parser.add_argument("--repetitions", type=int, default=1, metavar="N", help="of stage 4; default: 1")
     parser.add_argument("--rehearse", action="store_true", help="use a CPU and a fake driver in the GPU's place")
     return parser.parse_args(arguments)
 
@@ -59,13 +60,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = options.out or Path("gpu-check-rehearsed" if options.rehearse else "gpu-check")
     asked = (options.stage,) if options.stage else range(1, 5)
     signal.signal(signal.SIGTERM, _end)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it; leave that
+        signal.signal(signal.SIGHUP, _end)
     with tempfile.TemporaryDirectory(prefix="check-gpu-") as scratch:
         Path(scratch).chmod(0o755)  # the sandbox's user executes bwrap there
         if options.wheels:
             for name in unpack_wheels(options.wheels, Path(scratch) / "wheels"):
                 _show(f"{name} is not for this Python, and is not used.")
         told = CheckOptions(
-            rehearse=options.rehearse, repetitions=1 if options.rehearse else options.repetitions, scratch=scratch
+            rehearse=options.rehearse, sandbox=options.sandbox, repetitions=options.repetitions, scratch=scratch
         )
         frame = CheckFrame(
             Records(out.resolve()), STAGES, told,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.task.task import Board, Case
 
 OURS, PEERS = "judge", ("replay", "cupti", "do_bench", "kernelbot")
-_JUDGED_S, _TIMED_S, _LIMIT_S = 45.0, 20.0, 300.0
+_JUDGED_S, _TIMED_S, _LIMIT_S = 90.0, 20.0, 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
