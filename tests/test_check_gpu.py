@@ -76,6 +76,12 @@ def needs_no_sandbox(options):
     return ProbeAnswer(words="AC")
 
 
+def hangs_in_the_sandbox(options):
+    if options.sandbox != "none":
+        time.sleep(1000)
+    return ProbeAnswer(words="AC")
+
+
 def wants_a_sandbox(options):
     return ProbeAnswer(words=f"with {options.sandbox}")
 
@@ -165,13 +171,15 @@ def test_a_line_that_was_cut_is_no_result(tmp_path):
     assert [one.name for one in Records(tmp_path).of(1)] == ["works"]
 
 
-def test_a_probe_that_works_only_without_the_sandbox_ends_its_use(tmp_path):
-    first = Probe(name="first", run=needs_no_sandbox, judges=True)
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [(needs_no_sandbox, "the sandbox does not start"), (hangs_in_the_sandbox, "it took more than 8 s")],
+    ids=["error", "hang"],
+)
+def test_a_probe_that_works_only_without_the_sandbox_ends_its_use(tmp_path, run, why):
+    first = Probe(name="first", run=run, usual_s=0, limit_s=8, judges=True)
     _, shown = run_probes(tmp_path, first, Probe(name="next", run=wants_a_sandbox, judges=True))
-    assert shown == {
-        "first": "**FAILED**: the sandbox does not start. Without a sandbox: AC",
-        "next": "with none",
-    }
+    assert shown == {"first": f"**FAILED**: {why}. Without a sandbox: AC", "next": "with none"}
     assert "Judged without a sandbox" in (tmp_path / "tables.md").read_text()
 
 

@@ -42,7 +42,8 @@ def probes(options: CheckOptions) -> Iterator[Probe]:
     yield Probe(name="a sum by torch in bubblewrap", run=_sum_in_bubblewrap)
     yield probe_of(A_SUM)
     calls = _REHEARSED_CALLS if options.rehearse else _CALLS
-    yield _probe("the clock of kernels, against events over 10 ms", sealed.measure_clock)
+    if not options.rehearse:  # on a busy machine, the clock of a driver without a GPU is wrong
+        yield _probe("the clock of kernels, against events over 10 ms", sealed.measure_clock)
     yield _probe("two contexts at once", sealed.measure_overlaps, trials=5 * calls)
     yield _probe("a player stopped while its kernel runs, and killed", sealed.measure_stops, calls=calls // 4)
     for kind in KINDS:

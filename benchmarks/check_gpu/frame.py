@@ -90,15 +90,12 @@ class CheckFrame:
     def _take(self, stage: Stage, probe: Probe, left_s: float) -> bool:
         """Run a probe; False if its stage's time ends before it does."""
         start = time.monotonic()
-        limit_s = min(probe.limit_s, left_s)
-        log = self._records.log(stage.number, probe.name)
-        answer = _ask(probe, self._options, limit_s, log)
-        if probe.judges and not self._sandbox_works and answer and answer.get("data", {}).get("error") == "JudgeError":
-            answer = self._fall_back(stage, probe, answer, start + limit_s - time.monotonic())
+        answer = _ask(probe, self._options, left_s, self._records.log(stage.number, probe.name))
         if answer is None:
-            if left_s < probe.limit_s:
-                return False
-            answer = {"status": "failed", "words": f"it took more than {probe.limit_s:g} s"}
+            return False
+        may_fall_back = probe.judges and self._options.sandbox != "none" and not self._sandbox_works
+        if may_fall_back and "error" in answer.get("data", {}):
+            answer = self._fall_back(stage, probe, answer, start + left_s - time.monotonic())
         result = ProbeResult(
             stage=stage.number,
             name=probe.name,
@@ -114,10 +111,10 @@ class CheckFrame:
         self._show(row_of(probe.name, result))
         return True
 
-    def _fall_back(self, stage: Stage, probe: Probe, walled: dict[str, Any], limit_s: float) -> dict[str, Any]:
+    def _fall_back(self, stage: Stage, probe: Probe, walled: dict[str, Any], left_s: float) -> dict[str, Any]:
         """If this probe works without the sandbox, judge without it from now on."""
         bare = replace(self._options, sandbox="none")
-        answer = _ask(probe, bare, limit_s, self._records.log(stage.number, f"{probe.name}, without a sandbox"))
+        answer = _ask(probe, bare, left_s, self._records.log(stage.number, f"{probe.name}, without a sandbox"))
         if not answer or answer["status"] != "ok":
             return walled
         self._options = bare
@@ -141,22 +138,26 @@ def _choose(stages: Sequence[Stage], options: CheckOptions, asked: Collection[in
     return Plan(stages=stages, probes=probes, left_out=left_out)
 
 
-def _ask(probe: Probe, options: CheckOptions, limit_s: float, log: Path) -> dict[str, Any] | None:
-    """A probe's answer; None if its process takes too long."""
+def _ask(probe: Probe, options: CheckOptions, left_s: float, log: Path) -> dict[str, Any] | None:
+    """A probe's answer; None if there is too little time for it.  `error` of its data is why it has no finding."""
     with tempfile.TemporaryFile() as order, tempfile.TemporaryFile() as answer, log.open("wb") as said:
         pickle.dump((probe.run, options), order)
         order.seek(0)
         with _child(stdin=order, stdout=answer, stderr=said) as process:
             try:
-                process.wait(limit_s)
+                process.wait(min(probe.limit_s, left_s))
             except subprocess.TimeoutExpired:
-                return None
+                return _failure(f"it took more than {probe.limit_s:g} s") if left_s >= probe.limit_s else None
         answer.seek(0)
         with contextlib.suppress(ValueError):
             found: dict[str, Any] = json.loads(answer.read())
             return found
     last = next(reversed(log.read_text("utf-8", "replace").strip().splitlines()), "nothing")
-    return {"status": "failed", "words": f"its process {_how_it_ended(process.returncode)}; it printed last: {last}"}
+    return _failure(f"its process {_how_it_ended(process.returncode)}; it printed last: {last}")
+
+
+def _failure(words: str) -> dict[str, Any]:
+    return {"status": "failed", "words": words, "data": {"error": words}}
 
 
 def _how_it_ended(code: int) -> str:
