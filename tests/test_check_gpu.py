@@ -35,7 +35,7 @@ COMMAND = ("-m", "benchmarks.check_gpu", "--rehearse")
 
 
 def works(options):
-    return ProbeAnswer(words="it | works")
+    return ProbeAnswer(words="it | works", data={"calls": 3})
 
 
 def fails(options):
@@ -86,13 +86,17 @@ def wants_a_sandbox(options):
     return ProbeAnswer(words=f"with {options.sandbox}")
 
 
-def run_probes(folder, *probes, **options):
+def run_probes(folder, *probes, summary=None, **options):
     """The table's rows of these probes, by name."""
-    stage = Stage(number=1, title="own", probes=lambda _: probes)
+    stage = Stage(number=1, title="own", probes=lambda _: probes, summary=summary)
     frame = CheckFrame(Records(folder), [stage], CheckOptions(), asked=(1,), **{"budget_s": 60, **options})
     frame.run_stages(time.monotonic())
     frame.write()
     return frame, rows(folder)
+
+
+def counts_calls(data):
+    return f"{sum(one['calls'] for one in data)} calls"
 
 
 def rows(folder):
@@ -120,6 +124,14 @@ def test_whatever_a_probe_does_is_a_row_and_the_next_one_runs(tmp_path):
     assert frame.failed
     assert "ValueError: the value is 3" in (tmp_path / "logs" / "1-raises.txt").read_text()
     assert [one["status"] for one in lines(tmp_path)] == ["failed", "failed", "missing", "failed", "failed", "ok"]
+
+
+def test_a_summary_has_the_data_of_all_results_but_errors(tmp_path):
+    probes = [Probe(name=run.__name__, run=run) for run in (works, raises, imports)]
+    run_probes(tmp_path, *probes, summary=counts_calls)
+    assert (tmp_path / "tables.md").read_text().endswith("\n3 calls\n\n")
+    run_probes(tmp_path, Probe(name="fails", run=fails), summary=lambda data: 1 / 0)
+    assert "No summary: ZeroDivisionError: division by zero" in (tmp_path / "tables.md").read_text()
 
 
 def test_a_run_without_a_failure_has_not_failed(tmp_path):

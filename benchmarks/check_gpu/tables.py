@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.check_gpu.probe import CheckOptions, Probe, Stage
 from benchmarks.check_gpu.records import ProbeResult, Records
@@ -14,7 +14,15 @@ from benchmarks.check_gpu.records import ProbeResult, Records
 LEFT: Final = "left for another run (--resume)"
 _LONGEST = 400
 _MARKS = {"ok": "", "failed": "**FAILED**: ", "missing": "not tried: "}
-_VERSIONS = {"driver": "driver", "cuda": "CUDA", "torch": "torch", "torch_cuda": "built for CUDA", "python": "Python"}
+_VERSIONS = {
+    "driver": "driver",
+    "cuda": "CUDA",
+    "torch": "torch",
+    "torch_cuda": "built for CUDA",
+    "python": "Python",
+    "os": "",
+    "commit": "commit",
+}
 """Facts of the machine, and what to call them."""
 
 
@@ -49,8 +57,8 @@ def _heading(records: Records, plan: Plan, options: CheckOptions) -> Iterator[st
     facts = machine.data if machine else {}
     where = "Rehearsed without a GPU" if options.rehearse else f"On {facts.get('device', 'an unknown GPU')}"
     yield f"## {where}, {machine.at[:10] if machine else 'no date'}\n"
-    if versions := [f"{name} {facts[key]}" for key, name in _VERSIONS.items() if facts.get(key)]:
-        yield f"{', '.join([*versions, facts['os'], facts['commit'] and 'commit ' + facts['commit']])}.\n"
+    if versions := [f"{name} {facts[key]}".strip() for key, name in _VERSIONS.items() if facts.get(key)]:
+        yield f"{', '.join(versions)}.\n"
     if options.rehearse:
         yield "A CPU and a driver of our own took the GPU's place: no time says anything about a GPU."
         yield f"{plan.left_out} probes need a GPU and are left out.\n"
@@ -71,12 +79,12 @@ def _stages(records: Records, plan: Plan) -> Iterator[str]:
             yield "| probe | result | seconds |\n|---|---|---|"
             yield from (row_of(name, results.get(name)) for name in names)
             yield ""
-            yield from _summary(stage, [one.data for one in results.values() if one.data])
+            if stage.summary:
+                yield _summary(stage.summary, [one.data for one in results.values() if "error" not in one.data])
 
 
-def _summary(stage: Stage, data: list[dict[str, object]]) -> Iterator[str]:
-    if stage.summary and data:
-        try:
-            yield stage.summary(data) + "\n"
-        except ModuleNotFoundError as error:  # the results are from another machine, or another run's --wheels
-            yield f"No summary: it needs the Python package {error.name}.\n"
+def _summary(make: Callable[[list[dict[str, Any]]], str], data: list[dict[str, Any]]) -> str:
+    try:
+        return make([one for one in data if one]) + "\n"
+    except Exception as error:  # for example without the packages that the results were made with
+        return f"No summary: {type(error).__name__}: {error}\n"
