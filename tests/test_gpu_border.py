@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,7 +37,7 @@ WRONG = {"idle", "unfinished", "guess", "stale", "swapped", "moved", "kept"}
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def library(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The driver's library, with a GPU of its own."""
     if not shutil.which("g++"):
         pytest.skip("needs g++")
@@ -58,10 +57,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         str(made),
     ]
     subprocess.run(command, check=True)
-    (folder / "gpu").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FAKE_GPU", str(folder / "gpu"))
-        yield str(made)
+    return str(made)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("wrong size", "killed")])
@@ -94,20 +90,19 @@ def test_inputs_are_hidden_until_they_are_revealed_and_outputs_fixed_once_sealed
         inputs, outputs = (
             driver.open(descriptor, size) for descriptor, size in zip(memory.descriptors, memory.sizes, strict=True)
         )
-        memory.offer(b"secret" * 100)
+        memory.clear()
+        driver.write(memory.offered.address, b"secret" * 100)
         assert b"secret" not in driver.read(inputs.address, 1000)
         memory.reveal()
         assert driver.read(inputs.address, 600) == b"secret" * 100
         driver.write(outputs.address, b"answer")
         memory.seal()
         driver.write(outputs.address, b"better")
-        assert memory.output(6) == b"answer"
-        memory.offer(b"next")
+        assert driver.read(memory.sealed.address, 6) == b"answer"
+        memory.clear()
         memory.reveal()
         assert b"secret" not in driver.read(inputs.address, memory.sizes[0])  # nothing of the last call's, either
         assert driver.read(outputs.address, 6) not in (b"answer", b"better")
-        with pytest.raises(ValueError, match="do not fit"):
-            memory.offer(bytes(memory.sizes[0] + 1))
 
 
 def test_a_player_that_maps_a_wrong_size_or_ends_fails(library: str) -> None:
@@ -136,7 +131,7 @@ def test_nothing_is_shared_before_it_is_overwritten(library: str) -> None:
         with SealedMemory(driver, 1000, 1000) as memory:
             shown = driver.open(memory.descriptors[0], memory.sizes[0])
             assert len(set(memoryview(driver.read(shown.address, shown.size)).cast("I"))) == 1
-            memory.offer(b"secret" * 100)
+            driver.write(memory.offered.address, b"secret" * 100)
             memory.reveal()
         assert b"secret" in driver.read(shown.address, 1000)  # who has mapped it keeps it
         driver.unmap(shown)
@@ -148,8 +143,14 @@ def test_mps_is_refused_with_the_way_out(library: str, monkeypatch: pytest.Monke
         SealedMemory(Driver(library), 1000, 1000)
 
 
+def test_a_gpu_for_one_context_only_is_refused(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_GPU_EXCLUSIVE", "1")
+    with pytest.raises(JudgeError, match="as root, `nvidia-smi -c 0` sets it to Default"):
+        SealedMemory(Driver(library), 1000, 1000)
+
+
 def test_a_machine_without_a_gpu_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_GPU", "/nowhere")
+    monkeypatch.setenv("FAKE_GPU_ABSENT", "1")
     with pytest.raises(DriverError, match="cuInit: CUDA_ERROR_NO_DEVICE"):
         Driver(library)
 

@@ -96,7 +96,8 @@ class Border:
         """Play one call.  Each of the last three is a defence that can be switched off."""
         if draws_anew or not self._data:
             self._data = secrets.token_bytes(self._size)
-        self.memory.offer(self._data)
+        self.memory.clear()
+        self.driver.write(self.memory.offered.address, self._data)
         if not reveals_late:
             self.memory.reveal()
         self._ask({"do": "prepare", "ns": int(wait_us * 1000)})
@@ -110,7 +111,7 @@ class Border:
         us = self.memory.seal()
         return Call(
             wait_us=wait_us,
-            is_right=self.memory.output(COUNT * ITEM) == _plus_one(self._data[: COUNT * ITEM]),
+            is_right=self.driver.read(self.memory.sealed.address, COUNT * ITEM) == _plus_one(self._data[: COUNT * ITEM]),
             us=us,
             window_us=window_us,
         )

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 LIBRARY = "libcuda.so.1"
 
 _PINNED, _DEVICE, _DESCRIPTOR, _READ_WRITE = 1, 1, 1, 3
-_VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 102, 103, 133
-"""Attributes of a device: whether it supports virtual memory and descriptors of it, and whether MPS is on."""
+_COMPUTE_MODE, _L2_BYTES, _VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 20, 38, 102, 103, 133
+"""Attributes of a device, among them whether it supports virtual memory and descriptors of it, and whether MPS is on."""
+_ANY_NUMBER_OF_CONTEXTS = 0
+"""The compute mode `Default`."""
 _NON_BLOCKING = 1
 
 
@@ -94,9 +96,19 @@ class Driver:
         """Why this GPU's memory cannot be shared for one call at a time; "" if it can."""
         if self._attribute(_MPS):
             return "the CUDA Multi-Process Service is running: `echo quit | nvidia-cuda-mps-control` stops it"
+        if self._attribute(_COMPUTE_MODE) != _ANY_NUMBER_OF_CONTEXTS:
+            return "its compute mode keeps other contexts out: as root, `nvidia-smi -c 0` sets it to Default"
         if not all(self._attribute(one) for one in (_VIRTUAL_MEMORY, _DESCRIPTORS)):
-            return "the driver cannot share this GPU's memory by file descriptors"
+            return (
+                "its driver cannot share memory by file descriptors, as in WSL and in some virtual machines: judge "
+                "where Linux has the GPU itself, with a newer driver"
+            )
         return ""
+
+    @property
+    def cache_bytes(self) -> int:
+        """The size of the L2 cache."""
+        return self._attribute(_L2_BYTES)
 
     def _attribute(self, number: int) -> int:
         value = ctypes.c_int()
@@ -182,6 +194,18 @@ class Driver:
         buffer = ctypes.create_string_buffer(size)
         self.call("cuMemcpyDtoH_v2", buffer, ctypes.c_ulonglong(address), ctypes.c_size_t(size))
         return buffer.raw
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copy from one device address to another, in the default stream."""
+        self.call("cuMemcpyDtoD_v2", ctypes.c_ulonglong(target), ctypes.c_ulonglong(source), ctypes.c_size_t(size))
+
+    def download(self, target: int, source: int, size: int) -> None:
+        """Copy from a device address to an address of this process, in the default stream."""
+        self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(target), ctypes.c_ulonglong(source), ctypes.c_size_t(size))
+
+    def synchronize(self) -> None:
+        """Wait for all work of this process's context."""
+        self.call("cuCtxSynchronize")
 
     def _properties(self) -> _Properties:
         return _Properties(type=_PINNED, handles=_DESCRIPTOR, location=_Location(_DEVICE, self.device))
