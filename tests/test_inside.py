@@ -214,6 +214,13 @@ def test_the_referee_distinguishes_gross_lies_from_a_machines_stalls(calls, lie,
     assert lie in find_lie(calls, idle) if lie else not find_lie(calls, idle)
 
 
+def test_time_that_other_work_may_have_taken_is_not_blamed_on_a_player():
+    waited = [call(inside_us=10_000.0, beside_us=10_000.0)] * 10
+    assert find_lie(waited, IDLE) and find_lie(waited, IDLE, company=0.2)
+    assert not find_lie(waited, IDLE, company=0.5)
+    assert find_lie([call(inside_us=10.0, beside_us=100_000.0)] * 10, IDLE, company=0.5)
+
+
 @pytest.mark.parametrize(
     ("late", "extra_us"),
     [

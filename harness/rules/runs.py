@@ -19,7 +19,6 @@ from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, OWN_PLAYERS, Context
 from harness.rules.phase import Phase, SideFoul
 from harness.rules.quiet import MAX_REPEATS
-from harness.sandbox.company import MAX_COMPANY
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
 from harness.sandbox.sandbox import PlayerFiles
@@ -71,9 +70,7 @@ class Runs:
                     break
                 undo()
             self.company.append(company)
-            # A player that other work slows down looks like one that works in secret.
-            may_blame = not quiet or company <= MAX_COMPANY
-            settled = self._settle(entry, case, phase, windows, may_blame=may_blame)
+            settled = self._settle(entry, case, phase, windows, company)
             return replace(settled, counts_stalls=self._counts_stalls(entry, case, settled))
 
         return play
@@ -118,10 +115,10 @@ class Runs:
         played = Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
         return played, company.share
 
-    def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, *, may_blame: bool) -> Windows:
+    def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, company: float) -> Windows:
         """Compare the player's own times, if it reports them, with the referee's.  Raises SideFoul or JudgeError."""
         is_real = entry is not self.idler
-        lie = self._find_lie(case, played.outside, phase) if is_real and may_blame else ""
+        lie = self._find_lie(case, played.outside, phase, company) if is_real else ""
         # In mode `benchmark`, a hindered GPU is only noted.  But a player slowed down by other processes on the
         # GPU looks like one that works there in secret, so with a lie it is always an error.
         if played.gpu and played.gpu.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
@@ -184,10 +181,10 @@ class Runs:
         player.resume()
         return follow(player, parcel.feed, *deadline.next_call())
 
-    def _find_lie(self, case: Case, calls: Sequence[Outside], phase: Phase) -> str:
+    def _find_lie(self, case: Case, calls: Sequence[Outside], phase: Phase, company: float) -> str:
         """Why a run's own times cannot be true; "" if they can.  Measures the idle player again before blaming."""
         samples = calls[WARMUPS:]
-        if samples and find_lie(samples, self._idle[case.name]):
+        if samples and find_lie(samples, self._idle[case.name], company):
             self.of(self.idler, case, phase)(0)
-            return find_lie(samples, self._idle[case.name])
+            return find_lie(samples, self._idle[case.name], company)
         return ""
