@@ -21,7 +21,6 @@ from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver, DriverError
 from harness.records.errors import JudgeError
 
-SOURCE = Path(__file__).parent / "fake_driver" / "driver.cpp"
 WAIT_US = 30_000
 LONG_US = 500_000
 """Longer than a message takes from one process to the other, on a busy machine, too."""
@@ -34,30 +33,6 @@ STOPPED = {
 """Attacks that a referee's defence stops: without it, they succeed."""
 WRONG = {"idle", "unfinished", "guess", "stale", "swapped", "moved", "kept"}
 """Attacks whose outputs are wrong."""
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The driver's library, with a GPU of its own."""
-    if not shutil.which("g++"):
-        pytest.skip("needs g++")
-    folder = tmp_path_factory.mktemp("driver")
-    made = folder / "libcuda.so.1"
-    command = [
-        "g++",
-        "-std=c++17",
-        "-O2",
-        "-Wall",
-        "-Werror",
-        "-shared",
-        "-fPIC",
-        "-pthread",
-        str(SOURCE),
-        "-o",
-        str(made),
-    ]
-    subprocess.run(command, check=True)
-    return str(made)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("wrong size", "killed")])

@@ -111,7 +111,8 @@ class Border:
         us = self.memory.seal()
         return Call(
             wait_us=wait_us,
-            is_right=self.driver.read(self.memory.sealed.address, COUNT * ITEM) == _plus_one(self._data[: COUNT * ITEM]),
+            is_right=self.driver.read(self.memory.sealed.address, COUNT * ITEM)
+            == _plus_one(self._data[: COUNT * ITEM]),
             us=us,
             window_us=window_us,
         )

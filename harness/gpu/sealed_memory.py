@@ -95,11 +95,13 @@ class SealedMemory:
         self._exits.close()
 
     def clear(self) -> None:
-        """Overwrite what the last call has left."""
+        """Overwrite what the last call has left, once all other work of this process is done."""
+        self._driver.synchronize()
         self._overwrite(self.offered, self._inputs, self._outputs)
 
     def reveal(self) -> None:
         """Copy the offered inputs to where the player sees them, then overwrite the caches that they went through."""
+        self._driver.synchronize()
         self._driver.call("cuEventRecord", self._events[0], self._stream)
         self._launch(self._copy, self._inputs, self.offered.address)
         self._overwrite(self._caches)

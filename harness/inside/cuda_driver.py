@@ -18,7 +18,7 @@ LIBRARY = "libcuda.so.1"
 
 _PINNED, _DEVICE, _DESCRIPTOR, _READ_WRITE = 1, 1, 1, 3
 _COMPUTE_MODE, _L2_BYTES, _VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 20, 38, 102, 103, 133
-"""Attributes of a device, among them whether it supports virtual memory and descriptors of it, and whether MPS is on."""
+"""Attributes of a device; the last three: whether it has virtual memory, descriptors of it, and MPS running."""
 _ANY_NUMBER_OF_CONTEXTS = 0
 """The compute mode `Default`."""
 _NON_BLOCKING = 1

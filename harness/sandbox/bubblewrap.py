@@ -174,8 +174,8 @@ def _walls(
         arguments += ["--ro-bind", source, path, *(["--ro-bind", source, inside[path]] if inside[path] != path else [])]
     for path in shown:
         arguments += ["--ro-bind", path, path]
-    if (stage / "ninja").exists():
-        arguments += ["--ro-bind", str(stage / "ninja"), "/tools/ninja"]
+    if (stage / "tools").exists():
+        arguments += ["--ro-bind", str(stage / "tools"), "/tools"]
     if (stage / "player").exists():
         arguments += ["--ro-bind", str(stage / "player"), "/player"]
     return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *program]

@@ -225,8 +225,9 @@ int cuMemCreate(uint64_t *handle, size_t size, const Properties *wanted, unsigne
     if (!size || size % GRANULARITY || wanted->type != 1 || wanted->handles != 1 || wanted->location.type != 1)
         return INVALID_VALUE;
     if (size > limit()) return OUT_OF_MEMORY;
-    int file = memfd_create("device memory", MFD_CLOEXEC);
+    int file = memfd_create("device memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0 || ftruncate(file, off_t(size))) return OUT_OF_MEMORY;
+    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);  // nobody changes the size of a GPU's memory
     return *handle = uint64_t(file), SUCCESS;
 }
 
