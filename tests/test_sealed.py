@@ -30,8 +30,10 @@ from harness.task.task import load_task
 
 pytestmark = pytest.mark.walls
 
-WAIT_S = 0.05
-"""The work that attacks try to hide: so long that no busy machine hides it."""
+WAIT_S = 0.02
+"""The work that attacks try to hide."""
+MOST_CALLS = 3
+"""Of a window, as the tests' anchor is hundreds of times faster."""
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
 SLEEPY = f"import time\ndef custom_kernel(data):\n    time.sleep({WAIT_S})\n    return data + 1\n"
 HANDLE = f"""
@@ -72,6 +74,13 @@ def submission(source):
 
 def attack(code):
     return HANDLE + textwrap.dedent(code)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_calls_per_window():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.referee.sealed._MOST_CALLS", MOST_CALLS)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +161,7 @@ def test_two_files_duel_on_sealed_memory(board, gpu, monkeypatch):
         ("def custom_kernel(data):\n    return data\n", "WA", "expected"),
         ("def custom_kernel(data):\n    return (data + 1).double()\n", "WA", "dtype"),
         ("def custom_kernel(data):\n    return (data + 1).repeat(1000)\n", "WA", "The output takes"),
-        ("def custom_kernel(data):\n    return 'text'\n", "WA", "expected"),
+        ("def custom_kernel(data):\n    return 'text'\n", "WA", "a str"),
         ("def custom_kernel(data):\n    return (data + 1).to_sparse()\n", "WA", "not a plain torch.Tensor"),
         ("def custom_kernel(data):\n    raise ValueError('no')\n", "RTE", "ValueError: no"),
         ("def custom_kernel(data):\n    while True: pass\n", "TLE", "A call took more than"),
@@ -403,7 +412,7 @@ def seal_late(patch):
     seal = SealedMemory.seal
 
     def sleep_and_seal(self):
-        time.sleep(3 * WAIT_S)
+        time.sleep(10 * WAIT_S)
         return seal(self)
 
     patch.setattr(SealedMemory, "seal", sleep_and_seal)

@@ -27,17 +27,17 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> A
     return value
 
 
-class Place(NamedTuple):
+class OutputPlace(NamedTuple):
     """Where the tensors of an output must be: torch's name of the device, and the address to give for a tensor."""
 
     device: str
     address: Callable[[torch.Tensor], int]
 
 
-HOST = Place("cpu", torch.Tensor.data_ptr)
+HOST = OutputPlace("cpu", torch.Tensor.data_ptr)
 
 
-def describe(value: Any, depth: int = 0, place: Place = HOST) -> str:
+def describe(value: Any, depth: int = 0, place: OutputPlace = HOST) -> str:
     """Describe a kernel's output in the grammar of `protocol`.
 
     Written by hand because its time is in the window.  Values that the referee could not parse become objects: an
@@ -62,7 +62,7 @@ def describe(value: Any, depth: int = 0, place: Place = HOST) -> str:
     return json.dumps({"object": kind.__name__})
 
 
-def _describe_tensor(tensor: torch.Tensor, place: Place) -> str:
+def _describe_tensor(tensor: torch.Tensor, place: OutputPlace) -> str:
     dtype = _DTYPE_NAMES.get(tensor.dtype)
     if tensor.layout is not torch.strided or tensor.device.type != place.device or dtype is None:
         return json.dumps({"object": f"a Tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device.type}"})

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 
 from harness.inside.cuda_driver import Driver, Mapping
-from harness.inside.outputs import Place, describe, map_tensors
+from harness.inside.outputs import OutputPlace, describe, map_tensors
 from harness.inside.protocol import MAX_SIZE
 
 _ALIGNMENT = 512
@@ -88,7 +88,7 @@ class SharedMemory:
             return target.copy_(tensor.detach())
 
         map_tensors(output, find_end)
-        return describe(map_tensors(output, copy), place=Place(self._device, place))
+        return describe(map_tensors(output, copy), place=OutputPlace(self._device, place))
 
     def _view(self, room: Mapping, at: int, like: torch.Tensor) -> torch.Tensor:
         """A contiguous tensor at a place in the memory of the outputs."""
