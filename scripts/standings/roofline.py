@@ -18,6 +18,7 @@ from harness.records.judgement import CaseResult
 from harness.records.stats import Interval, score
 from harness.task.formula import NotAFormula, evaluate
 from harness.task.task import Board, Work
+from harness.task.task_values import Dtype
 from scripts.common.text import format_limit, format_rate, format_us
 from scripts.competition.settings import Gpu
 
@@ -63,9 +64,9 @@ class Roofline:
             return None
         try:
             moved, flops = work_of(self.work, params)
-            floor = floor_us(self.work, params, self.gpu) if self.gpu else 0.0
         except NotAFormula:
             return None
+        floor = _floor_us(moved, flops, self.work.dtype, self.gpu) if self.gpu else 0.0
         rates = moved / time_us / 1e3, flops / time_us / 1e6, floor / time_us
         if not any(rates) or not all(map(math.isfinite, rates)):
             return None
@@ -102,10 +103,13 @@ def floor_us(work: Work, params: Mapping[str, Param], gpu: Gpu) -> float:
     Raises:
         NotAFormula: a formula has no value for these parameters.
     """
-    moved, flops = work_of(work, params)
+    return _floor_us(*work_of(work, params), work.dtype, gpu)
+
+
+def _floor_us(moved: float, flops: float, dtype: Dtype, gpu: Gpu) -> float:
     return max(
         moved / (gpu.bandwidth_gbs * 1e3) if gpu.bandwidth_gbs else 0.0,
-        flops / (gpu.tflops[work.dtype] * 1e6) if work.dtype in gpu.tflops else 0.0,
+        flops / (gpu.tflops[dtype] * 1e6) if dtype in gpu.tflops else 0.0,
     )
 
 
