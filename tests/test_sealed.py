@@ -94,7 +94,7 @@ def board(tmp_path_factory):
     integers = "torch.randint(1 << 20, (size,), generator=torch.Generator().manual_seed(seed), dtype=torch.int32)"
     (folder / "reference.py").write_text(reference.replace(draw, integers))
     tiny = load_task(folder).board("CPU")
-    return replace(tiny, limits=replace(tiny.limits, case_timeout_s=5, benchmark_timeout_s=300.0))
+    return replace(tiny, limits=replace(tiny.limits, case_timeout_s=2, benchmark_timeout_s=300.0))
 
 
 @pytest.fixture(scope="module")

@@ -211,8 +211,12 @@ def test_json_has_the_throughput_and_the_written_judgement_has_not(
     (tmp_path / ".github/pullrank.yml").write_text(SETTINGS % "")
     file, out = tiny / "examples/accepted/plain.py", tmp_path / "out.json"
     assert run(["benchmark", str(file), "--sandbox", "none", "--json", "--out", str(out)]) == 0
-    *_, case = json.loads(capsys.readouterr().out)["cases"]
+    printed = capsys.readouterr().out
+    *_, case = json.loads(printed)["cases"]
     judgement = Judgement.from_json(out.read_text())
+    (tmp_path / "printed.json").write_text(printed)
+    again = ["verify", str(tmp_path / "printed.json"), "--file", str(file), "--task-dir", str(tiny)]
+    assert run([*again, "--sandbox", "none"]) == 0
     (timed,) = judgement.benchmarks
     assert timed.time_us
     assert case["throughput"] == {
