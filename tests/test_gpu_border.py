@@ -112,6 +112,14 @@ def test_nothing_is_shared_before_it_is_overwritten(library: str) -> None:
         driver.unmap(shown)
 
 
+def test_the_memory_that_this_process_holds_is_counted_until_it_is_freed(library: str) -> None:
+    before, driver = Driver.held_bytes, Driver(library)
+    with SealedMemory(driver, 3 << 20, 1000):
+        inputs, outputs = 4 << 20, 2 << 20  # in whole units
+        assert Driver.held_bytes - before == 2 * (inputs + outputs) + 2 * driver.cache_bytes
+    assert Driver.held_bytes == before
+
+
 def test_mps_is_refused_with_the_way_out(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_GPU_MPS", "1")
     with pytest.raises(JudgeError, match=r"Multi-Process Service is running: `echo quit \| nvidia-cuda-mps-control`"):

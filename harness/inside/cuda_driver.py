@@ -13,6 +13,7 @@ import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 LIBRARY = "libcuda.so.1"
 
@@ -65,13 +66,18 @@ class Mapping:
 class Driver:
     """The driver, with the first visible GPU's primary context current in this thread; use it in this thread only.
 
+    `held_bytes` is the memory of GPUs that all drivers of this process have allocated.
+
     Raises:
         OSError: there is no such library.
         DriverError: there is no usable GPU.
     """
 
+    held_bytes: ClassVar[int] = 0
+
     def __init__(self, library: str = LIBRARY) -> None:
         self._library = ctypes.CDLL(library)
+        self._own: dict[int, int] = {}
         self.call("cuInit", 0)
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self.call("cuDeviceGet", ctypes.byref(device), 0)
@@ -139,6 +145,7 @@ class Driver:
                 )
             os.set_inheritable(descriptor.value, False)
             undo.pop_all()
+        self._note(mapping)
         return mapping, descriptor.value
 
     def open(self, descriptor: int, size: int) -> Mapping:
@@ -176,15 +183,25 @@ class Driver:
         address, length = ctypes.c_ulonglong(mapping.address), ctypes.c_size_t(mapping.size)
         self.call("cuMemUnmap", address, length)
         self.call("cuMemAddressFree", address, length)
+        self._forget(mapping)
 
     def allocate(self, size: int) -> Mapping:
         """Memory that no other process can map."""
         address = ctypes.c_ulonglong()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
-        return Mapping(address.value, size)
+        self._note(allocated := Mapping(address.value, size))
+        return allocated
 
     def free(self, memory: Mapping) -> None:
         self.call("cuMemFree_v2", ctypes.c_ulonglong(memory.address))
+        self._forget(memory)
+
+    def _note(self, memory: Mapping) -> None:
+        self._own[memory.address] = memory.size
+        Driver.held_bytes += memory.size
+
+    def _forget(self, memory: Mapping) -> None:
+        Driver.held_bytes -= self._own.pop(memory.address, 0)
 
     def write(self, address: int, data: bytes) -> None:
         self.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(address), data, ctypes.c_size_t(len(data)))

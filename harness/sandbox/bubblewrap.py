@@ -32,6 +32,7 @@ ENVIRONMENT = {
     "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
     "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
     "TRITON_CACHE_DIR": "/cache/triton",
+    "TRITON_CACHE_AUTOTUNING": "1",  # its results, too: otherwise each fresh player tunes again
     "NUMBA_CACHE_DIR": "/cache/numba",
     "CUPY_CACHE_DIR": "/cache/cupy",
     "JAX_COMPILATION_CACHE_DIR": "/cache/jax",
