@@ -70,7 +70,7 @@ class Frame:
     def claim(self) -> Claim:
         if self.kind != "bubblewrap" or not self.board.task.is_refereed:
             return Claim.SELF_TIMED
-        return Claim.INSIDE_TIMED if self.device.is_staged else Claim.BOUNDED
+        return Claim.BOUNDED if self.device.is_bounded else Claim.INSIDE_TIMED
 
     def judgement(self, submission: Submission, mode: Mode, results: Results) -> Judgement:
         verdict = overall(case.verdict for case in results.cases)

@@ -362,7 +362,7 @@ def of_its_board(scene: Scene) -> Make:
         board = the_board().task.board(request.gpu)
         # Slow enough to be possible: a time below a GPU's floor is held back.
         cases = tuple(cases_of(board, request.mode, 500.0))
-        claim = Claim.BOUNDED if request.gpu == "CPU" else Claim.INSIDE_TIMED
+        claim = Claim.INSIDE_TIMED if request.gpu == "MI300X" else Claim.BOUNDED
         return judgement_of(request, scene.run_url(run), edition=board.edition, cases=cases, claim=claim)
 
     return make  # type: ignore[return-value]

@@ -61,6 +61,16 @@ def discord():
 
 
 @pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """A CUDA driver without a GPU."""
+    from tests import fake_driver
+
+    if not shutil.which("g++"):
+        pytest.skip("needs g++")
+    return fake_driver.build(tmp_path_factory.mktemp("driver"))
+
+
+@pytest.fixture(scope="module")
 def expressions():
     """GitHub's evaluator of expressions."""
     from tests.actions import Expressions

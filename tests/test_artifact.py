@@ -107,7 +107,7 @@ def test_a_test_judgement_with_timed_cases_is_refused() -> None:
 
 CLAIMS = [
     ("CPU", Evaluator.REFEREE, "bubblewrap", Claim.BOUNDED),
-    ("H100", Evaluator.REFEREE, "bubblewrap", Claim.INSIDE_TIMED),
+    ("H100", Evaluator.REFEREE, "bubblewrap", Claim.BOUNDED),
     ("CPU", Evaluator.SCRIPT, "bubblewrap", Claim.SELF_TIMED),
     ("H100", Evaluator.SCRIPT, "bubblewrap", Claim.SELF_TIMED),
     ("CPU", Evaluator.REFEREE, "none", Claim.SELF_TIMED),

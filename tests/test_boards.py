@@ -21,9 +21,10 @@ from scripts.boards.tables import mine_table, standings_table
 from scripts.boards.web import SiteError, site_address
 from scripts.bot.intake.replies import show
 from scripts.cli import run
+from scripts.common.text import format_limit, format_us, in_words
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
-from scripts.pages.publishing.publish import build_site
+from scripts.pages.publishing.publish import build_site, described_by
 from tests.season.season import END, Size, make_season
 from tests.test_standings import Event, board
 from tests.test_standings import season as played
@@ -38,7 +39,8 @@ def season(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for judgement, action in ((late, Action.DISQUALIFY), (last, Action.HOLD)):
         facts = {"judgement": judgement.checksum, "reason": f"{action} it.", "by": 1, "at": datetime.now(UTC)}
         made.ledger.append_moderation(Moderation(id=action, action=action, **facts))
-    build_site(made.tasks, made.ledger, folder / "_site", submissions=made.source_of, title="Cup", now=END)
+    facts = described_by(made.settings)
+    build_site(made.tasks, made.ledger, folder / "_site", submissions=made.source_of, **facts, now=END)
     return folder
 
 
@@ -111,6 +113,29 @@ def test_json_output_keeps_every_digit(season, capsys) -> None:
     published = json.loads((season / "_site/matmul/H100/board.json").read_text())
     assert [row["score_us"] for row in shown["rows"]] == [row["score_us"] for row in published["rows"]]
     assert [row["cases"] for row in shown["rows"]] == [row["cases"] for row in published["rows"]]
+
+
+def test_a_board_shows_the_limit_of_each_row_and_the_throughput_of_the_first(season, capsys) -> None:
+    said = printed(capsys, "board", "matmul", "--gpu", "H100", *ledger_of(season))
+    rows = source(season).board("matmul", "H100").rows
+    assert "Of limit" in said and len(rows) > 1
+    for row in rows:
+        assert row.limit and re.search(rf"{row.login} .* {format_limit(row.limit)} ", said)
+    for case in rows[0].cases:
+        case_words = in_words(case.params, leave_out="seed")
+        assert re.search(
+            rf"{case_words} +{format_us(case.time_us.value)} · [0-9,.]+ GB/s · \d+ TFLOP/s · \d+ % of", said
+        )
+
+
+def test_an_older_site_without_throughput_is_still_shown(season) -> None:
+    published = json.loads((season / "_site/matmul/H100/board.json").read_text())
+    for row in published["rows"]:
+        del row["limit"]
+        for case in row["cases"]:
+            del case["throughput"]
+    said = shown(BoardFacts.model_validate_json(json.dumps(published)))
+    assert published["rows"][0]["login"] in said and "imit" not in said and "GB/s" not in said
 
 
 def test_mine_names_the_author_to_beat(season, capsys) -> None:

@@ -356,16 +356,21 @@ def test_every_check_is_a_valid_python_program():
         compile(gpu_check.source, gpu_check.name, "exec")
 
 
+@pytest.fixture(scope="module")
+def rehearsal(tmp_path_factory):
+    return CheckOptions(rehearse=True, scratch=str(tmp_path_factory.mktemp("scratch")))
+
+
 @pytest.mark.walls
-def test_a_check_with_an_unexpected_verdict_fails_and_says_so():
+def test_a_check_with_an_unexpected_verdict_fails_and_says_so(rehearsal):
     lax = GpuCheck(name="lax", source="def custom_kernel(data):\n    return data[0]\n", needs_gpu=False)
-    found = probe_of(lax).run(CheckOptions(rehearse=True))
+    found = probe_of(lax).run(rehearsal)
     assert not found.is_good and found.words.startswith("expected AC; got WA: output")
 
 
 @pytest.mark.walls
-def test_a_profile_without_the_vendors_counters_fails():
-    found = probe_of(PROFILED).run(CheckOptions(rehearse=True))
+def test_a_profile_without_the_vendors_counters_fails(rehearsal):
+    found = probe_of(PROFILED).run(rehearsal)
     assert not found.is_good and "no vendor's profiler was used" in found.words
 
 

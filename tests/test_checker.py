@@ -11,7 +11,7 @@ import torch
 from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind
 from harness.referee.checker import compare
-from harness.referee.reference import Reference
+from harness.referee.reference import Reference, Returned
 from harness.referee.uninitialised import FillUninitialised
 from harness.task.task import Board, Case, load_task
 
@@ -419,8 +419,8 @@ def test_a_probe_lets_sound_tasks_pass(tmp_path: Path, parts: tuple[str, ...]) -
 def test_an_output_buffer_is_distinguished_from_an_input_changed_in_place(tmp_path: Path) -> None:
     buffer = Reference(board(tmp_path / "buffer", *SOUND["an output buffer in the input"]))
     in_place = Reference(board(tmp_path / "in_place", *SOUND["an output that aliases its input"]))
-    assert buffer.output_buffers(CASE) == {1}
-    assert in_place.output_buffers(CASE) == frozenset()
+    assert buffer.returned(CASE) == Returned(frozenset({1}), ())
+    assert in_place.returned(CASE).buffers == frozenset()
 
 
 def test_memory_left_unwritten_by_a_generator_gets_a_fixed_fill(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from scripts.bot.comment.sections import done_section, queued_section
 from scripts.github.pulls import ChangedFile
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Request, make_id
+from scripts.standings.roofline import Roofline
 from scripts.standings.standings import standings
 from tests.github_page import page_of
 from tests.season.season import Size, make_season
@@ -71,6 +72,7 @@ def ranked() -> dict[str, PullComment]:
         board = season.tasks[0].board("H100")
         judged = season.ledger.judgements(board.task.name, board.gpu).judgements
     tables = {one.checksum: standings(board, judged[: number + 1]) for number, one in enumerate(judged)}
+    roofline = Roofline(work=board.task.work, gpu=season.settings.gpus["H100"])
     found: dict[str, PullComment] = {}
     for one in reversed(judged):
         table = tables[one.checksum]
@@ -79,8 +81,8 @@ def ranked() -> dict[str, PullComment]:
         if not row or len(own) < 3:
             continue
         kind = "first" if row.champion else "behind" if row.digest == one.submission.digest else "no better"
-        found.setdefault(kind, reported(one, render(one, board, table, own)))
-        found.setdefault("held", reported(one, render(one, board, table, own, held(one))))
+        found.setdefault(kind, reported(one, render(one, board, table, own, None, roofline)))
+        found.setdefault("held", reported(one, render(one, board, table, own, held(one), roofline)))
     waiting = request(board.task.name, "CPU", "edsger")
     both = replace(found["behind"], boards=(*found["behind"].boards, queued_section(waiting)))
     return found | {"one of two boards": both}

@@ -19,7 +19,8 @@ from harness.judge import Sitting
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Foul, Verdict
-from harness.referee.referee import Referee, _raised
+from harness.referee import orders
+from harness.referee.referee import Referee
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.submission import Submission
 from harness.task.task import load_task
@@ -33,7 +34,7 @@ Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
 
 
 def raised(error: str, message: str) -> Foul:
-    return _raised(Failed(error, message, "", 7))
+    return orders.raised(Failed(error, message, "", 7))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,10 @@ from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.referee import checker, values
-from harness.referee.referee import Deadline, Referee
+from harness.referee.deadline import Deadline
+from harness.referee.host_memory import HostMemory
+from harness.referee.orders import Orders
+from harness.referee.referee import Referee
 from harness.rules.context import Context
 from harness.sandbox import bubblewrap, freezer
 from harness.sandbox.player_handle import PlayerHandle
@@ -131,15 +134,15 @@ def check_the_first_output_only(patch):
 
 
 def check_against_the_players_inputs(patch):
-    play = Referee._play
+    play = HostMemory.play
 
-    def play_and_read_inputs(self, hand, buffers, deadline):
-        played = play(self, hand, buffers, deadline)
-        for tensor, address in zip(hand.tensors, self._addresses, strict=True):
-            cpu.read_memory(self.player.pid, address, tensor.data_ptr(), values.span_bytes(tensor))
+    def play_and_read_inputs(self, hands, deadline):
+        played = play(self, hands, deadline)
+        for tensor, address in zip(hands[0].tensors, self._addresses, strict=True):
+            cpu.read_memory(self.orders.player.pid, address, tensor.data_ptr(), values.span_bytes(tensor))
         return played
 
-    patch.setattr(Referee, "_play", play_and_read_inputs)
+    patch.setattr(HostMemory, "play", play_and_read_inputs)
 
 
 def compare_whatever_broadcasts(patch):
@@ -147,7 +150,7 @@ def compare_whatever_broadcasts(patch):
 
 
 def leave_the_last_output_alone(patch):
-    patch.setattr(Referee, "_poison_output", lambda _: None)
+    patch.setattr(HostMemory, "_poison_output", lambda _: None)
 
 
 def believe_any_size(patch):
@@ -155,7 +158,7 @@ def believe_any_size(patch):
 
 
 def believe_the_players_clock(patch):
-    kernel = 'self.output = self.kernel(self._build(self.tree, command["scalars"]))'
+    kernel = 'self.output = self.kernel(self._build(self.tree, command["scalars"][0], self.views[0]))'
     answer = """return b'{"is":"done","output":%s}' % describe(self.output).encode()"""
     timed = """return b'{"is":"done","ns":%d,"output":%s}' % (took, describe(self.output).encode())"""
     changes = {
@@ -165,7 +168,7 @@ def believe_the_players_clock(patch):
         ),
     }
     change_inside(patch, "player.py", changes)
-    read, open_window, said = PlayerHandle.read, Referee._open_window, {}
+    read, open_window, said = PlayerHandle.read, Orders.open_window, {}
 
     def read_with_time(self, packet):
         answer = json.loads(packet)
@@ -177,7 +180,7 @@ def believe_the_players_clock(patch):
         return said["us"], answer
 
     patch.setattr(PlayerHandle, "read", read_with_time)
-    patch.setattr(Referee, "_open_window", believe)
+    patch.setattr(Orders, "open_window", believe)
 
 
 def never_stop_the_player(patch):
@@ -193,13 +196,13 @@ def allow_all_system_calls(patch):
 
 def linger_before_the_window(patch):
     """As a slow referee might: who can use that time must not have to hit the right moment."""
-    hand_over = Referee._hand_over
+    reveal = HostMemory.reveal
 
-    def hand_over_and_linger(self, hand, buffers):
-        hand_over(self, hand, buffers)
+    def reveal_and_linger(self, hand, deadline):
+        reveal(self, hand, deadline)
         time.sleep(LINGER_S)
 
-    patch.setattr(Referee, "_hand_over", hand_over_and_linger)
+    patch.setattr(HostMemory, "reveal", reveal_and_linger)
 
 
 def share_one_process_namespace(patch):

@@ -16,7 +16,8 @@ from harness.judge import Dueled, duel
 from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval
 from harness.records.verdict import Foul, Verdict
-from harness.referee.referee import Deadline, Referee
+from harness.referee.deadline import Deadline
+from harness.referee.referee import Referee
 from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.sandbox.sandbox import find_faults
 from harness.task.submission import Submission
@@ -112,7 +113,7 @@ def over():
 def end(phase, case, side, running_s, verdict=Verdict.TIME_LIMIT_EXCEEDED):
     """One side's run ends in a foul, after so many seconds in its windows."""
     table = Referee(None, None)
-    table.running_s = running_s
+    table.orders.running_s = running_s
     with phase.watch(side, case, table):
         raise Foul(verdict, "what it did")
 

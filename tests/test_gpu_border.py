@@ -9,13 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from benchmarks.border.fake_driver import build_driver
 from benchmarks.border.kernels import PROBES
 from benchmarks.border.player import KINDS
 from benchmarks.border.probe import (
@@ -44,16 +43,6 @@ STOPPED = {
 """Attacks that a referee's defence stops: without it, they succeed."""
 WRONG = {"idle", "unfinished", "guess", "stale", "swapped", "moved", "kept"}
 """Attacks whose outputs are wrong."""
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The driver's library, with a GPU of its own."""
-    if not shutil.which("g++"):
-        pytest.skip("needs g++")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FAKE_GPU", "")  # which the driver's build sets; undone at the end
-        yield build_driver(tmp_path_factory.mktemp("driver"))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("wrong size", "killed")])
@@ -86,20 +75,19 @@ def test_inputs_are_hidden_until_they_are_revealed_and_outputs_fixed_once_sealed
         inputs, outputs = (
             driver.open(descriptor, size) for descriptor, size in zip(memory.descriptors, memory.sizes, strict=True)
         )
-        memory.offer(b"secret" * 100)
+        memory.clear()
+        driver.write(memory.offered.address, b"secret" * 100)
         assert b"secret" not in driver.read(inputs.address, 1000)
         memory.reveal()
         assert driver.read(inputs.address, 600) == b"secret" * 100
         driver.write(outputs.address, b"answer")
         memory.seal()
         driver.write(outputs.address, b"better")
-        assert memory.output(6) == b"answer"
-        memory.offer(b"next")
+        assert driver.read(memory.sealed.address, 6) == b"answer"
+        memory.clear()
         memory.reveal()
         assert b"secret" not in driver.read(inputs.address, memory.sizes[0])  # nothing of the last call's, either
         assert driver.read(outputs.address, 6) not in (b"answer", b"better")
-        with pytest.raises(ValueError, match="do not fit"):
-            memory.offer(bytes(memory.sizes[0] + 1))
 
 
 def test_a_player_that_maps_a_wrong_size_or_ends_fails(library: str) -> None:
@@ -128,10 +116,18 @@ def test_nothing_is_shared_before_it_is_overwritten(library: str) -> None:
         with SealedMemory(driver, 1000, 1000) as memory:
             shown = driver.open(memory.descriptors[0], memory.sizes[0])
             assert len(set(memoryview(driver.read(shown.address, shown.size)).cast("I"))) == 1
-            memory.offer(b"secret" * 100)
+            driver.write(memory.offered.address, b"secret" * 100)
             memory.reveal()
         assert b"secret" in driver.read(shown.address, 1000)  # who has mapped it keeps it
         driver.unmap(shown)
+
+
+def test_the_memory_that_this_process_holds_is_counted_until_it_is_freed(library: str) -> None:
+    before, driver = Driver.held_bytes, Driver(library)
+    with SealedMemory(driver, 3 << 20, 1000):
+        inputs, outputs = 4 << 20, 2 << 20  # in whole units
+        assert Driver.held_bytes - before == 2 * (inputs + outputs) + 2 * driver.cache_bytes
+    assert Driver.held_bytes == before
 
 
 def test_mps_is_refused_with_the_way_out(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,8 +136,14 @@ def test_mps_is_refused_with_the_way_out(library: str, monkeypatch: pytest.Monke
         SealedMemory(Driver(library), 1000, 1000)
 
 
+def test_a_gpu_for_one_context_only_is_refused(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_GPU_EXCLUSIVE", "1")
+    with pytest.raises(JudgeError, match="as root, `nvidia-smi -c 0` sets it to Default"):
+        SealedMemory(Driver(library), 1000, 1000)
+
+
 def test_a_machine_without_a_gpu_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_GPU", "/nowhere")
+    monkeypatch.setenv("FAKE_GPU_ABSENT", "1")
     with pytest.raises(DriverError, match="cuInit: CUDA_ERROR_NO_DEVICE"):
         Driver(library)
 

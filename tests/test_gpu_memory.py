@@ -113,13 +113,13 @@ def test_a_player_within_the_limit_runs_and_the_next_starts_from_zero(sandbox, l
                 source._look()
 
 
-def test_the_referee_keeps_a_sixteenth_of_the_card_without_a_limit(sandbox, ledger, monkeypatch):
+def test_the_referee_keeps_a_quarter_of_the_card_without_a_limit(sandbox, ledger, monkeypatch):
     monkeypatch.setattr(sandbox, "gpu_memory_bytes", None)
-    with sandbox.seat(holding(ledger, 6.4, "pass")) as player:
+    with sandbox.seat(holding(ledger, 4.9, "pass")) as player:
         assert isinstance(load(player), Loaded)
-    assert end_of(sandbox, holding(ledger, 6.6))[1] == "Used 6.6 GiB of the GPU's memory; the limit is 6.5 GiB."
+    assert end_of(sandbox, holding(ledger, 5.1))[1] == "Used 5.1 GiB of the GPU's memory; the limit is 5 GiB."
     monkeypatch.setattr(sandbox, "gpu_memory_bytes", 100 * GIB)  # more than there is
-    assert end_of(sandbox, holding(ledger, 6.6))[0] is Verdict.MEMORY_LIMIT_EXCEEDED
+    assert end_of(sandbox, holding(ledger, 5.1))[0] is Verdict.MEMORY_LIMIT_EXCEEDED
 
 
 def test_gpu_memory_held_by_another_process_voids_the_judging(sandbox, ledger, monkeypatch):

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from harness.gpu import cpu
-from harness.gpu.device import CPU, CUDA, REHEARSAL, Device, device_of
+from harness.gpu.device import CPU, CUDA, REHEARSAL, STAGED, Device, device_of
+from harness.gpu.gpu_nodes import GpuNode
 from harness.inside import gpu_staging
 from harness.inside.gpu_staging import CudaClock, Staging
 from harness.inside.protocol import Filled, ProtocolError, Timed, read_answer
@@ -155,14 +156,23 @@ def test_a_cpu_judgement_claims_bounded_times():
     assert judge(BOARD, submission(GOOD), Mode.TEST).claim is Claim.BOUNDED
 
 
-@pytest.mark.parametrize("gpu", ["CPU", "H100"])
-def test_the_bot_derives_the_highest_claim_from_the_boards_device(gpu):
-    claim = Claim.INSIDE_TIMED if device_of(gpu).is_staged else Claim.BOUNDED
-    assert highest_claim(replace(BOARD, gpu=gpu), "bubblewrap") is claim
+@pytest.mark.parametrize(
+    ("gpu", "device", "claim"),
+    [
+        ("CPU", "AMD EPYC 9654", Claim.BOUNDED),
+        ("H100", "NVIDIA H100 PCIe", Claim.BOUNDED),
+        ("MI300X", "AMD Instinct MI300X", Claim.INSIDE_TIMED),
+    ],
+)
+def test_the_bot_derives_the_highest_claim_from_board_and_device(gpu, device, claim):
+    assert highest_claim(replace(BOARD, gpu=gpu), "bubblewrap", device) is claim
+    assert highest_claim(replace(BOARD, gpu=gpu), "none", device) is Claim.SELF_TIMED
 
 
-def test_the_name_of_a_board_determines_its_device():
-    assert (device_of("CPU"), device_of("H100"), device_of("MI300X")) == (CPU, CUDA, CUDA)
+def test_a_boards_name_and_the_machines_gpus_determine_its_device(monkeypatch):
+    assert (device_of("CPU"), device_of("H100")) == (CPU, CUDA)
+    monkeypatch.setattr("harness.gpu.device.find_gpus", lambda: [GpuNode(vendor="amd", node="/dev/dri/renderD128")])
+    assert (device_of("CPU"), device_of("MI300X")) == (CPU, STAGED)
 
 
 @pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="there is a GPU here")
@@ -212,6 +222,13 @@ DELAYED = [call(inside_us=1.0, beside_us=300.0, delay_us=200.0)] * 10
 )
 def test_the_referee_distinguishes_gross_lies_from_a_machines_stalls(calls, lie, idle):
     assert lie in find_lie(calls, idle) if lie else not find_lie(calls, idle)
+
+
+def test_time_that_other_work_may_have_taken_is_not_blamed_on_a_player():
+    waited = [call(inside_us=10_000.0, beside_us=10_000.0)] * 10
+    assert find_lie(waited, IDLE) and find_lie(waited, IDLE, company=0.2)
+    assert not find_lie(waited, IDLE, company=0.5)
+    assert find_lie([call(inside_us=10.0, beside_us=100_000.0)] * 10, IDLE, company=0.5)
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_a_slower_kernel_has_a_ratio_above_one(sitting):
 
 def test_calls_that_stall_count_in_full_from_the_third_run_on(sitting):
     """Two slow calls of ten would count for nothing, and what they leave behind might speed up others."""
-    body = "global calls\n    calls += 1\n    if calls == 7: time.sleep(0.1)\n    return data + 1"
+    body = "global calls\n    calls += 1\n    if calls == 7: time.sleep(0.3)\n    return data + 1"
     stalling = f"import time\ncalls = 0\ndef custom_kernel(data):\n    {body}\n"
     runs = sitting.judge(submission(stalling), Mode.BENCHMARK).benchmarks[0].timing.submission
     assert [run.estimator for run in runs] == ["trimmed mean"] * 2 + ["mean"] * (len(runs) - 2)

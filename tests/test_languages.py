@@ -218,12 +218,13 @@ def test_the_devices_name_determines_nvccs_architecture():
 
 
 @pytest.mark.walls
-def test_check_gpu_judges_the_examples_and_names_what_one_lacks(monkeypatch):
-    examples = {probe.name: probe for probe in probes(CheckOptions(rehearse=True))}
-    assert examples["PyTorch"].run(CheckOptions(rehearse=True)).words == "AC"
+def test_check_gpu_judges_the_examples_and_names_what_one_lacks(tmp_path, monkeypatch):
+    rehearsal = CheckOptions(rehearse=True, scratch=str(tmp_path))
+    examples = {probe.name: probe for probe in probes(rehearsal)}
+    assert examples["PyTorch"].run(rehearsal).words == "AC"
     monkeypatch.setattr("harness.task_check.needs._is_here", lambda need: need != "jax")
     with pytest.raises(MissingError, match="needs jax: not installed on this machine"):
-        examples["JAX"].run(CheckOptions(rehearse=True))
+        examples["JAX"].run(rehearsal)
 
 
 def test_an_example_with_a_directive_for_other_boards_is_skipped(tmp_path):

@@ -1022,6 +1022,11 @@ def test_a_board_with_known_peaks_shows_each_rows_share_of_the_limit(tmp_path: P
     floor_us = math.prod(floors_us) ** (1 / 3)
     assert first["limit"] == pytest.approx(floor_us / first["score_us"]["value"])
     assert f"{first['limit']:.0%}".replace("%", " %") in page_text(site, "vectoradd/CPU")
+    for row in json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"]:
+        for case, floor_us in zip(row["cases"], floors_us, strict=True):
+            size, time_us = case["params"]["size"], case["time_us"]["value"]
+            rates = {"bandwidth_gbs": 12 * size / time_us / 1e3, "tflops": size / time_us / 1e6}
+            assert case["throughput"] == pytest.approx(rates | {"limit": floor_us / time_us, "dtype": "float32"})
     site, _ = built(tmp_path / "unknown", task, season(task.board("CPU")))
     assert "Of limit" not in page_text(site, "vectoradd/CPU")
 

@@ -33,7 +33,7 @@ SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)
 def board(*sizes: int, ranking_by: str = "geom") -> Board:
     """A board for `standings`: it reads no more of one than this."""
     benchmarks = tuple(SimpleNamespace(params={"size": size, "seed": 7}) for size in sizes or (1024,))
-    task = SimpleNamespace(name="vectoradd", is_refereed=True)
+    task = SimpleNamespace(name="vectoradd", is_refereed=True, work=None)
     return cast(
         Board, SimpleNamespace(task=task, gpu="CPU", edition="e" * 64, benchmarks=benchmarks, ranking_by=ranking_by)
     )

@@ -105,7 +105,7 @@ class Border:
         """
         if draws_anew or not self._data:
             self._data = secrets.token_bytes(self._size)
-        self.memory.offer(self._data)
+        self._offer()
         if not reveals_late:
             self.memory.reveal()
         self._ask({"do": "prepare", "ns": int(wait_us * 1000)})
@@ -122,14 +122,19 @@ class Border:
         us = self.memory.seal()
         return Call(
             wait_us=wait_us,
-            is_right=self.memory.output(COUNT * ITEM) == _plus_one(self._data[: COUNT * ITEM]),
+            is_right=self.driver.read(self.memory.sealed.address, COUNT * ITEM)
+            == _plus_one(self._data[: COUNT * ITEM]),
             us=us,
             window_us=window_us,
         )
 
+    def _offer(self) -> None:
+        self.memory.clear()
+        self.driver.write(self.memory.offered.address, self._data)
+
     def start_endless(self) -> None:
         """Let the player launch a kernel that takes years, and stop it."""
-        self.memory.offer(self._data)
+        self._offer()
         self._ask({"do": "prepare", "ns": 1 << 60})
         self.memory.reveal()
         self._send({"do": "go"})

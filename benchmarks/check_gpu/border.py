@@ -12,15 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from benchmarks.border import probe as sealed
-from benchmarks.border.fake_driver import build_driver
 from benchmarks.border.player import KINDS
 from benchmarks.check_gpu.judging import A_SUM, probe_of
-from benchmarks.check_gpu.machine import run_in_bubblewrap
+from benchmarks.check_gpu.machine import driver_of, run_in_bubblewrap
 from benchmarks.check_gpu.probe import CheckOptions, MissingError, Probe, ProbeAnswer
-from harness.inside.cuda_driver import LIBRARY
 
 _CALLS, _REHEARSED_CALLS = 100, 4
 _SIZES = tuple(1 << bits for bits in (12, 16, 20, 24, 28, 32))
@@ -58,7 +55,7 @@ def _probe(name: str, measure: Callable[..., tuple[str, bool]], **arguments: obj
 
 
 def _measure(options: CheckOptions, *, measure: Callable[[str], tuple[str, bool]]) -> ProbeAnswer:
-    words, is_good = measure(build_driver(Path(options.scratch)) if options.rehearse else LIBRARY)
+    words, is_good = measure(driver_of(options))
     return ProbeAnswer(words=words, is_good=is_good)
 
 

@@ -1,7 +1,7 @@
 """Stage 2: verdicts and times of submissions to `vectoradd`, judged in the sandbox like any other, and of attacks.
 
 Each check has an expected verdict and, if it is timed, a minimum time.  The attacks on a GPU's clock and caches must be
-caught or gain no more than expected (`attacks`).
+caught, or gain no more than the bound (`attacks`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.check_gpu.attacks import Exploit, beside_an_honest_sum, exploits
+from benchmarks.check_gpu.machine import driver_of
 from benchmarks.check_gpu.probe import ROOT, CheckOptions, MissingError, Probe, ProbeAnswer
 
 if TYPE_CHECKING:
@@ -23,15 +25,16 @@ if TYPE_CHECKING:
 
 _FASTEST_MHZ = 4000
 """An upper limit of GPU clocks: sleeping for this many cycles takes at least a microsecond."""
-_USUAL_S = 10.0
+_FEW_PAIRS = 2
+_USUAL_S, _ATTACK_S = 10.0, 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuCheck:
     """A submission, its expected verdict, and words that the message must contain.
 
-    Checks with `least_us` are benchmarked; for one that `is_profiled`, the vendor's profiler must show a kernel; all
-    others are only tested.
+    Checks with `least_us` are benchmarked against themselves; for one that `is_profiled`, the vendor's profiler must
+    show a kernel; all others are only tested.
     """
 
     name: str
@@ -50,20 +53,25 @@ def _kernel(*lines: str, before: str = "") -> str:
 
 
 _SPIN = """
+clock = time.perf_counter
 def spin(seconds):
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    end = clock() + seconds
+    while clock() < end:
         pass
 """
-_LIE = """
+_CLOCKS = """
+for name in ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns"):
+    setattr(time, name, lambda: 1)
+"""
+"""Clocks that stand still."""
+_SHARED = """
 frame = sys._getframe()
 while type(frame.f_locals.get("self")).__name__ != "_Player":
     frame = frame.f_back
-staging = frame.f_locals["self"].staging
-honest = staging.time
-staging.time = lambda kernel, data: (honest(kernel, data)[0], 10.0)
+if frame.f_locals["self"].shared:
+    frame.f_locals["self"].shared.synchronize = lambda: None
 """
-_STAGING = _LIE[: _LIE.index("honest")]
+"""A player that says "done" while its kernels run."""
 _KERNEL = """
 def kernel_of(body):
     from torch.cuda.jiterator import _create_jit_fn
@@ -73,8 +81,6 @@ def kernel_of(body):
 _HOARD = ("while True:", "    try:", "        hoard.append(torch.empty(1 << 26, dtype=torch.uint8, device=a.device))",
           "    except torch.OutOfMemoryError:", "        break", "return a + b")  # fmt: skip
 _ONE_GPU = r'nodes = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]'
-_AFTER = "staging.time = lambda kernel, data: (kernel(data), 10.0)\nstaging._clock.flush = lambda: None\n"
-"""A player's clock that does not synchronize, and caches that it does not flush."""
 _ASIDE = "stream = torch.cuda.Stream() if torch.cuda.is_available() else None\n"
 _STAY = "stayed = []\nstay = lambda: stayed or stayed.append(torch.cuda._sleep(1 << 60))\n"
 _STRIDE = "at = torch.full((1,), 1 << 40, device=a.device)"
@@ -83,8 +89,8 @@ CHECKS = (
     GpuCheck(name="a correct sum", source=_kernel("return a + b"), least_us=0.0, needs_gpu=False),
     GpuCheck(name="a wrong sum", source=_kernel("return a"), verdict="WA", needs_gpu=False),
     GpuCheck(name="a kernel that raises", source=_kernel("raise ValueError(a)"), verdict="RTE", needs_gpu=False),
-    GpuCheck(name="100 ms that report 10 µs", source=_kernel("spin(0.1)", "return a + b", before=_SPIN + _LIE),
-          verdict="SV", least_us=0.0, needs_gpu=False),
+    GpuCheck(name="50 ms with clocks that stand still", least_us=49_000, needs_gpu=False,
+          source=_kernel("spin(0.05)", "return a + b", before=_SPIN + _CLOCKS)),
     GpuCheck(name="20 ms of Python", source=_kernel("spin(0.02)", "return a + b", before=_SPIN), least_us=19_000,
           needs_gpu=False),
     GpuCheck(name="exactly one visible GPU", needs_sandbox=True, source=_kernel(
@@ -94,20 +100,18 @@ CHECKS = (
               least_us=cycles / _FASTEST_MHZ)
         for cycles in (8_000, 80_000, 800_000, 8_000_000)
     ),
-    GpuCheck(name="10 million cycles on an unsynchronized stream", least_us=10_000_000 / _FASTEST_MHZ, source=_kernel(
+    GpuCheck(name="10 million cycles on another stream", least_us=10_000_000 / _FASTEST_MHZ, source=_kernel(
         "stream.wait_stream(torch.cuda.current_stream())", "with torch.cuda.stream(stream):",
-        "    torch.cuda._sleep(10_000_000)", "    return a + b", before=_ASIDE)),
-    GpuCheck(name="an output in host memory", source=_kernel("return (a + b).cpu()"), verdict="RTE"),
+        "    torch.cuda._sleep(10_000_000)", "    c = a + b", "torch.cuda.current_stream().wait_stream(stream)",
+        "return c", before=_ASIDE)),
+    GpuCheck(name="an output in host memory", source=_kernel("return (a + b).cpu()"), verdict="WA"),
     GpuCheck(name="all of the GPU's memory", source=_kernel(*_HOARD, before="hoard = []\n"), verdict="MLE",
           says="of the GPU's memory"),
-    GpuCheck(name="20 million cycles that continue after the output", verdict="SV", least_us=0.0, says="busy while",
-          source=_kernel("with torch.cuda.stream(stream):", "    torch.cuda._sleep(20_000_000)", "return a + b",
-                         before=_ASIDE + _STAGING + _AFTER)),
-    GpuCheck(name="a kernel that runs across calls", verdict="SV", least_us=0.0, says="busy while",
-          source=_kernel("with torch.cuda.stream(stream):", "    stay()", "return a + b",
-                         before=_ASIDE + _STAY + _STAGING + _AFTER)),
-    GpuCheck(name="a correct sum that does not flush its caches", least_us=0.0,
-          source=_kernel("return a + b", before=_STAGING + "staging._clock.flush = torch.cuda.synchronize\n")),
+    GpuCheck(name="an output that comes after \"done\"", verdict="WA", source=_kernel(
+        "stream.wait_stream(torch.cuda.current_stream())", "with torch.cuda.stream(stream):",
+        "    torch.cuda._sleep(2_000_000_000)", "    return a.add_(b)", before=_ASIDE + _SHARED)),
+    GpuCheck(name="a kernel that runs across calls", source=_kernel(
+        "with torch.cuda.stream(stream):", "    stay()", "return a + b", before=_ASIDE + _STAY + _SHARED)),
     GpuCheck(name="more than the GPU's memory", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
     GpuCheck(name="an index out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE",
           says="out of bounds"),
@@ -131,7 +135,7 @@ def probes(_: CheckOptions) -> Iterator[Probe]:
         yield probe_of(check)
     for attack in exploits():
         run = partial(_judge_attack, attack=attack)
-        yield Probe(name=f"attack: {attack.name}", run=run, usual_s=_USUAL_S, judges=True, needs_gpu=attack.needs_gpu)
+        yield Probe(name=f"attack: {attack.name}", run=run, usual_s=_ATTACK_S, judges=True, needs_gpu=attack.needs_gpu)
 
 
 def probe_of(check: GpuCheck) -> Probe:
@@ -145,17 +149,23 @@ def _judge_check(options: CheckOptions, *, check: GpuCheck) -> ProbeAnswer:
 
     if check.needs_sandbox and options.sandbox == "none":
         raise MissingError("needs a sandbox")
+    board = small_board(options)
+    if check.least_us is not None:  # a quick anchor would put many slow calls into a window
+        anchor = Path(options.scratch) / "anchor.py"
+        anchor.write_text(check.source, "utf-8")
+        board = replace(board, task=replace(board.task, anchor=anchor))
     mode = Mode.PROFILE if check.is_profiled else Mode.TEST if check.least_us is None else Mode.BENCHMARK
     submission = Submission(login="check-gpu", source=check.source.encode())
-    return _look(check, judge_file(options, small_board(options), submission, mode))
+    pairs = _FEW_PAIRS if mode is Mode.BENCHMARK else None
+    return _look(check, judge_file(options, board, submission, mode, pairs))
 
 
 def _judge_attack(options: CheckOptions, *, attack: Exploit) -> ProbeAnswer:
     from harness.records.fields import Mode
 
     board = beside_an_honest_sum(small_board(options))
-    judgement = judge_file(options, board, attack.submission, Mode.BENCHMARK)
-    return answer_of(judgement, " or ".join(attack.expected), is_good=attack.is_stopped(judgement))
+    judgement = judge_file(options, board, attack.submission, Mode.BENCHMARK, _FEW_PAIRS if options.rehearse else None)
+    return answer_of(judgement, "no gain beyond the bound", is_good=attack.is_stopped_by_sealed_memory(judgement))
 
 
 def small_board(options: CheckOptions) -> Board:
@@ -165,17 +175,28 @@ def small_board(options: CheckOptions) -> Board:
     board = load_task(ROOT / "tasks" / "vectoradd").board("CPU")
     # A GPU build of torch maps large libraries, which count as memory.
     limits = replace(board.limits, memory_gib=board.limits.memory_gib if options.rehearse else 16)
+    benchmark = board.benchmarks[0]
+    if options.rehearse:  # a window may hold fifty of these, all made and checked by a CPU
+        benchmark = replace(benchmark, params={**benchmark.params, "size": 64})
     gpu = "CPU" if options.rehearse else "GPU"
-    return replace(board, gpu=gpu, tests=board.tests[:2], benchmarks=board.benchmarks[:1], limits=limits)
+    return replace(board, gpu=gpu, tests=board.tests[:2], benchmarks=(benchmark,), limits=limits)
 
 
-def judge_file(options: CheckOptions, board: Board, submission: Submission, mode: Mode) -> Judgement:
-    """Judge a file on this machine's GPU, or in a rehearsal.  Raises JudgeError."""
-    from harness.gpu.device import CUDA, REHEARSAL
-    from harness.judge import judge
+def judge_file(
+    options: CheckOptions, board: Board, submission: Submission, mode: Mode, pairs: int | None = None
+) -> Judgement:
+    """Judge a file on this machine's GPU, or in a rehearsal on a driver that needs none.  Raises JudgeError.
 
-    device = REHEARSAL if options.rehearse else CUDA
-    return judge(board, submission, mode, sandbox=options.sandbox, device=device)
+    `pairs` of runs are enough for a benchmark whose interval does not matter.
+    """
+    from harness.gpu.device import Device, device_of
+    from harness.judge import Sitting, judge
+
+    device = Device(name="cpu", driver=driver_of(options)) if options.rehearse else device_of("GPU")
+    if pairs is None:
+        return judge(board, submission, mode, sandbox=options.sandbox, device=device)
+    with Sitting(board, sandbox=options.sandbox, device=device) as sitting:
+        return sitting.judge(submission, mode, pairs=pairs)
 
 
 def _look(check: GpuCheck, judgement: Judgement) -> ProbeAnswer:

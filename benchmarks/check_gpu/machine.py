@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.check_gpu.probe import ROOT, CheckOptions, Probe, ProbeAnswer
+from benchmarks.check_gpu.probe import ROOT, CheckOptions, MissingError, Probe, ProbeAnswer
 from harness.gpu.gpu_facts import read_gpu
 from harness.gpu.gpu_nodes import assigned, find_faults, find_gpus, shown_of
 from harness.inside.cuda_driver import LIBRARY, Driver, DriverError
@@ -153,6 +153,22 @@ def run_in_bubblewrap(options: CheckOptions, program: list[str]) -> subprocess.C
         Path(stage).chmod(0o755)  # root starts the sandbox as another user
         command = bubblewrap.command(Path(stage), program, (), shown_of(gpus) if gpus else None)
         return subprocess.run(command, capture_output=True, timeout=_START_S, check=False, text=True)
+
+
+def driver_of(options: CheckOptions) -> str:
+    """The driver's library: NVIDIA's, or one that needs no GPU, which the first call compiles."""
+    if not options.rehearse:
+        return LIBRARY
+    if not shutil.which("g++"):
+        raise MissingError("needs g++, to compile a driver that needs no GPU")
+    from tests import fake_driver
+
+    folder = Path(options.scratch) / "driver"
+    if not folder.exists():
+        made = Path(tempfile.mkdtemp(dir=options.scratch))
+        fake_driver.build(made)
+        made.rename(folder)
+    return str(folder / "libcuda.so.1")
 
 
 def _failed(words: str) -> ProbeAnswer:

@@ -1,7 +1,8 @@
 """The devices that kernels run on, as far as the judge must know them before it imports torch.
 
     CPU         the referee writes the inputs into the player's memory and measures the time with its own clock
-    CUDA        inputs wait in host memory; the player copies them to its device and measures the time there
+    CUDA        NVIDIA's GPUs: the referee shares memory of the GPU with the player, and measures the time there
+    STAGED      AMD's GPUs: inputs wait in host memory; the player copies them to its device and measures the time there
     REHEARSAL   the same procedure with a CPU in the GPU's place, to test everything but the GPU without one
 
 The modules `cpu` and `cuda` in this folder are what the referee's own process does with a device: each is a `Side`.
@@ -14,7 +15,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
-from harness.gpu.gpu_nodes import Vendor
+from harness.gpu.gpu_nodes import Vendor, find_gpus
+from harness.inside.cuda_driver import LIBRARY
 
 if TYPE_CHECKING:
     from harness.gpu.gpu_facts import Meter
@@ -47,11 +49,13 @@ class Side(Protocol):
 class Device:
     """`name` is torch's.  A staged device copies inputs and outputs from and to host memory, and the player times it.
 
-    `rehearses` is the vendor of the GPU that a rehearsal stands in for, if known.
+    Memory of a device with a `driver`, a library by name or path, is sealed.  `rehearses` is the vendor of the GPU that
+    a rehearsal stands in for, if known.
     """
 
     name: str
-    is_staged: bool
+    is_staged: bool = False
+    driver: str = ""
     rehearses: Vendor | None = None
 
     @property
@@ -59,16 +63,33 @@ class Device:
         return self.name != "cpu"
 
     @property
+    def is_sealed(self) -> bool:
+        return bool(self.driver)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the referee's own clock bounds its times."""
+        return not self.is_staged
+
+    @property
+    def opens_a_device(self) -> bool:
+        """Whether players have to open a device of their own."""
+        return self.is_staged or self.is_sealed
+
+    @property
     def side(self) -> Side:
         return cast(Side, importlib.import_module(f"harness.gpu.{self.name}"))
 
 
-CPU = Device(name="cpu", is_staged=False)
-CUDA = Device(name="cuda", is_staged=True)
-"""Also AMD's GPUs: torch gives ROCm devices the same name."""
+CPU = Device(name="cpu")
+CUDA = Device(name="cuda", driver=LIBRARY)
+STAGED = Device(name="cuda", is_staged=True)
+"""For AMD's GPUs: torch gives ROCm devices the name `cuda`, too."""
 REHEARSAL = Device(name="cpu", is_staged=True)
 
 
 def device_of(gpu: str) -> Device:
-    """The device of a board."""
-    return CPU if gpu == "CPU" else CUDA
+    """The device of a board, on this machine."""
+    if gpu == "CPU":
+        return CPU
+    return STAGED if any(node.vendor == "amd" for node in find_gpus()) else CUDA

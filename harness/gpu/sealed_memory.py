@@ -35,6 +35,11 @@ _BLOCKS = 1024
 class SealedMemory:
     """Inputs and outputs of one player.  The sizes in bytes are rounded up.
 
+        memory.clear()                        overwrite everything
+        write the inputs to `memory.offered`, and wait until they are there
+        memory.reveal(); the call; memory.seal()
+        read the outputs from `memory.sealed`
+
     Raises:
         JudgeError: this GPU's memory cannot be shared in this way.
         DriverError: for example, it has too little.
@@ -56,10 +61,13 @@ class SealedMemory:
             self._inputs, first = self._share(inputs, exits)
             self._outputs, second = self._share(outputs, exits)
             self.descriptors = first, second
-            self._offered = self._allocate(self._inputs.size, exits)
-            self._sealed = self._allocate(self._outputs.size, exits)
-            self._overwrite(self._inputs, self._outputs, self._offered, self._sealed)
-            exits.callback(self._overwrite, self._offered, self._sealed)
+            self.offered = self._allocate(self._inputs.size, exits)
+            """Private memory for the inputs of the next call."""
+            self.sealed = self._allocate(self._outputs.size, exits)
+            """Private memory with the outputs of the last call."""
+            self._caches = self._allocate(2 * driver.cache_bytes or _PIECE, exits)
+            self._overwrite(self._inputs, self._outputs, self.offered, self.sealed)
+            exits.callback(self._overwrite, self.offered, self.sealed)
             self._exits = exits.pop_all()
 
     def _share(self, size: int, exits: contextlib.ExitStack) -> tuple[Mapping, int]:
@@ -86,29 +94,24 @@ class SealedMemory:
     ) -> None:
         self._exits.close()
 
-    def offer(self, data: bytes) -> None:
-        """Write the next inputs into private memory, and overwrite what the last call left in the shared one."""
-        if len(data) > self._inputs.size:
-            raise ValueError(f"{len(data)} bytes of inputs do not fit into {self._inputs.size}")
-        self._overwrite(self._offered, self._inputs, self._outputs)
-        self._driver.write(self._offered.address, data)
+    def clear(self) -> None:
+        """Overwrite what the last call has left, once all other work of this process is done."""
+        self._driver.synchronize()
+        self._overwrite(self.offered, self._inputs, self._outputs)
 
     def reveal(self) -> None:
-        """Copy the offered inputs to where the player sees them."""
+        """Copy the offered inputs to where the player sees them, then overwrite the caches that they went through."""
+        self._driver.synchronize()
         self._driver.call("cuEventRecord", self._events[0], self._stream)
-        self._launch(self._copy, self._inputs, self._offered.address)
-        self._driver.call("cuStreamSynchronize", self._stream)
+        self._launch(self._copy, self._inputs, self.offered.address)
+        self._overwrite(self._caches)
 
     def seal(self) -> float:
         """Copy the outputs to where the player does not see them; return how long the call took, in microseconds."""
-        self._launch(self._copy, self._sealed, self._outputs.address)
+        self._launch(self._copy, self.sealed, self._outputs.address)
         self._driver.call("cuEventRecord", self._events[1], self._stream)
         self._driver.call("cuStreamSynchronize", self._stream)
         return self._driver.elapsed_us(*self._events)
-
-    def output(self, size: int) -> bytes:
-        """The first bytes of the sealed outputs."""
-        return self._driver.read(self._sealed.address, size)
 
     def _overwrite(self, *places: Mapping) -> None:
         for place in places:

@@ -13,12 +13,15 @@ import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 LIBRARY = "libcuda.so.1"
 
 _PINNED, _DEVICE, _DESCRIPTOR, _READ_WRITE = 1, 1, 1, 3
-_VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 102, 103, 133
-"""Attributes of a device: whether it supports virtual memory and descriptors of it, and whether MPS is on."""
+_COMPUTE_MODE, _L2_BYTES, _VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 20, 38, 102, 103, 133
+"""Attributes of a device; the last three: whether it has virtual memory, descriptors of it, and MPS running."""
+_ANY_NUMBER_OF_CONTEXTS = 0
+"""The compute mode `Default`."""
 _NON_BLOCKING = 1
 
 
@@ -63,13 +66,18 @@ class Mapping:
 class Driver:
     """The driver, with the first visible GPU's primary context current in this thread; use it in this thread only.
 
+    `held_bytes` is the memory of GPUs that all drivers of this process have allocated.
+
     Raises:
         OSError: there is no such library.
         DriverError: there is no usable GPU.
     """
 
+    held_bytes: ClassVar[int] = 0
+
     def __init__(self, library: str = LIBRARY) -> None:
         self._library = ctypes.CDLL(library)
+        self._own: dict[int, int] = {}
         self.call("cuInit", 0)
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self.call("cuDeviceGet", ctypes.byref(device), 0)
@@ -94,9 +102,19 @@ class Driver:
         """Why this GPU's memory cannot be shared for one call at a time; "" if it can."""
         if self._attribute(_MPS):
             return "the CUDA Multi-Process Service is running: `echo quit | nvidia-cuda-mps-control` stops it"
+        if self._attribute(_COMPUTE_MODE) != _ANY_NUMBER_OF_CONTEXTS:
+            return "its compute mode keeps other contexts out: as root, `nvidia-smi -c 0` sets it to Default"
         if not all(self._attribute(one) for one in (_VIRTUAL_MEMORY, _DESCRIPTORS)):
-            return "the driver cannot share this GPU's memory by file descriptors"
+            return (
+                "its driver cannot share memory by file descriptors, as in WSL and in some virtual machines: judge "
+                "where Linux has the GPU itself, with a newer driver"
+            )
         return ""
+
+    @property
+    def cache_bytes(self) -> int:
+        """The size of the L2 cache."""
+        return self._attribute(_L2_BYTES)
 
     def _attribute(self, number: int) -> int:
         value = ctypes.c_int()
@@ -127,6 +145,7 @@ class Driver:
                 )
             os.set_inheritable(descriptor.value, False)
             undo.pop_all()
+        self._note(mapping)
         return mapping, descriptor.value
 
     def open(self, descriptor: int, size: int) -> Mapping:
@@ -164,15 +183,25 @@ class Driver:
         address, length = ctypes.c_ulonglong(mapping.address), ctypes.c_size_t(mapping.size)
         self.call("cuMemUnmap", address, length)
         self.call("cuMemAddressFree", address, length)
+        self._forget(mapping)
 
     def allocate(self, size: int) -> Mapping:
         """Memory that no other process can map."""
         address = ctypes.c_ulonglong()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
-        return Mapping(address.value, size)
+        self._note(allocated := Mapping(address.value, size))
+        return allocated
 
     def free(self, memory: Mapping) -> None:
         self.call("cuMemFree_v2", ctypes.c_ulonglong(memory.address))
+        self._forget(memory)
+
+    def _note(self, memory: Mapping) -> None:
+        self._own[memory.address] = memory.size
+        Driver.held_bytes += memory.size
+
+    def _forget(self, memory: Mapping) -> None:
+        Driver.held_bytes -= self._own.pop(memory.address, 0)
 
     def write(self, address: int, data: bytes) -> None:
         self.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(address), data, ctypes.c_size_t(len(data)))
@@ -182,6 +211,18 @@ class Driver:
         buffer = ctypes.create_string_buffer(size)
         self.call("cuMemcpyDtoH_v2", buffer, ctypes.c_ulonglong(address), ctypes.c_size_t(size))
         return buffer.raw
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copy from one device address to another, in the default stream."""
+        self.call("cuMemcpyDtoD_v2", ctypes.c_ulonglong(target), ctypes.c_ulonglong(source), ctypes.c_size_t(size))
+
+    def download(self, target: int, source: int, size: int) -> None:
+        """Copy from a device address to an address of this process, in the default stream."""
+        self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(target), ctypes.c_ulonglong(source), ctypes.c_size_t(size))
+
+    def synchronize(self) -> None:
+        """Wait for all work of this process's context."""
+        self.call("cuCtxSynchronize")
 
     def _properties(self) -> _Properties:
         return _Properties(type=_PINNED, handles=_DESCRIPTOR, location=_Location(_DEVICE, self.device))

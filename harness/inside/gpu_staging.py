@@ -20,6 +20,8 @@ from typing import Any, Protocol
 
 import torch
 
+from harness.inside.outputs import map_tensors
+
 _FLUSH_BYTES = 512 << 20
 """Used if a device does not report its cache size: twice AMD's Infinity Cache, the largest cache of any GPU."""
 _DELAY_US = 200.0
@@ -185,12 +187,9 @@ class Staging:
         Raises:
             TypeError: a tensor is not on the board's device.
         """
-        if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
-            if value.device.type != self._device:
-                raise TypeError(f"custom_kernel returned a tensor on {value.device}; its inputs are on {self._device}")
-            return value.detach().clone() if value.is_cpu else value.detach().cpu()
-        if isinstance(value, dict):
-            return {key: self.fetch(item) for key, item in value.items()}
-        if type(value) in (list, tuple):
-            return type(value)([self.fetch(item) for item in value])
-        return value
+        return map_tensors(value, self._fetch)
+
+    def _fetch(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type != self._device:
+            raise TypeError(f"custom_kernel returned a tensor on {tensor.device}; its inputs are on {self._device}")
+        return tensor.detach().clone() if tensor.is_cpu else tensor.detach().cpu()

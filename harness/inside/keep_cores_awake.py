@@ -14,13 +14,15 @@ import signal
 from collections.abc import Collection
 
 _PR_SET_PDEATHSIG = 1
+_MOST = 16
+"""A player seldom uses more cores, and each takes a process."""
 _LOOP = "while :; do :; done  # keeps a core awake for PullRank"
 
 
 def keep_awake(cores: Collection[int]) -> None:
-    """Keep these cores from halting while this process lives."""
+    """Keep the first of these cores from halting while this process lives."""
     parent = os.getpid()
-    for core in cores:
+    for core in sorted(cores)[:_MOST]:
         if os.fork() == 0:
             _spin(core, parent)
 

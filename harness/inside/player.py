@@ -22,50 +22,60 @@ import torch
 
 from harness.inside.gpu_staging import Staging
 from harness.inside.library import compile_library, load_kernel
-from harness.inside.protocol import ITEM_BYTES, MAX_DEPTH, MAX_MESSAGE, MAX_TEXT, write
+from harness.inside.outputs import describe
+from harness.inside.protocol import MAX_MESSAGE, MAX_TEXT, write
+from harness.inside.shared_memory import SharedMemory
 
-_DTYPE_NAMES = {getattr(torch, name): name for name in ITEM_BYTES if hasattr(torch, name)}
-_GO: dict[str, Any] = {"do": "go", "scalars": []}
+_GO: dict[str, Any] = {"do": "go", "scalars": [[]]}
 _GO_PACKET = write(_GO)
-_SCALARS = (bool, int, float, str, type(None))
-_MAX_BITS = 10_000
-"""Limit for an integer: Python refuses to parse numbers of more than 4300 digits."""
 
 
-def main(control: socket.socket, entry: str, library: str, threads: int, device: str = "") -> None:
+def main(control: socket.socket, entry: str, library: str, threads: int, device: str = "", driver: str = "") -> None:
     """Serve the referee until it kills us.
 
     Args:
         entry: the folder that holds the submission.
         library: the path of the compiled library, if the submission is compiled.
-        device: torch's name for the device that inputs are copied to, or "" if they are not copied.
+        device: torch's name for the device that the submission runs on, or "" if that is the CPU itself.
+        driver: the library of the device's driver, if the referee shares its memory; otherwise inputs are copied to it.
     """
     torch.set_num_threads(threads)
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, io.TextIOWrapper)
         stream.reconfigure(line_buffering=True)  # the last output before a crash matters most
-    player = _Player(control, entry, library, device)
-    while packet := control.recv(MAX_MESSAGE):
+    player = _Player(control, entry, library, device, driver)
+    while packet := control.recv(MAX_MESSAGE) if not driver else player.receive():
         player.obey(packet)
 
 
 class _Player:
-    def __init__(self, control: socket.socket, entry: str, library: str, device: str) -> None:
+    def __init__(self, control: socket.socket, entry: str, library: str, device: str, driver: str) -> None:
         self.control = control
         self.entry = entry
         self.library = library
         self.device = device
+        self.driver = driver
+        self.descriptors: list[int] = []
         self.staging: Staging | None = None
+        self.shared: SharedMemory | None = None
         self.pid = os.getpid()
         self.kernel: Any = None
         self.tree: Any = None
-        self.inputs: list[torch.Tensor] = []
-        self.views: list[torch.Tensor] = []
+        self.inputs: list[list[torch.Tensor]] = []
+        """Those of each call in a window."""
+        self.views: list[list[torch.Tensor]] = []
         self.output: Any = None
         self.methods = {name: name for name in ("compile", "load", "lay", "go", "profile", "watch", "fetch")}
         """The method that obeys each order."""
-        if device:
+        if driver:
+            self.methods |= {"open": "open_shared", "lay": "lay_shared", "go": "go_shared", "fetch": "fetch_shared"}
+        elif device:
             self.methods |= {"open": "open", "fill": "fill", "go": "go_timed"}
+
+    def receive(self) -> bytes:
+        """The next order, which may come with descriptors."""
+        packet, self.descriptors, _, _ = socket.recv_fds(self.control, MAX_MESSAGE, 2)
+        return packet
 
     def obey(self, packet: bytes) -> None:
         command = _GO if packet == _GO_PACKET else json.loads(packet)
@@ -84,7 +94,7 @@ class _Player:
             os._exit(status)  # a fork by the submission that returned into our code: the referee expects one answer
         self.control.send(packet)
         # The referee is stopping us meanwhile.  Make fresh views each time: a kernel may transpose its input in place.
-        self.views = [tensor.detach() for tensor in self.inputs]
+        self.views = [[tensor.detach() for tensor in inputs] for inputs in self.inputs]
 
     def compile(self, command: dict[str, Any]) -> bytes:
         os.chdir(self.entry)
@@ -116,14 +126,41 @@ class _Player:
     def lay(self, command: dict[str, Any]) -> bytes:
         self.output = None
         self.tree = command["tree"]
-        self.inputs = [
+        inputs = [
             torch.empty_strided(shape, strides, dtype=getattr(torch, dtype))
             for dtype, shape, strides in command["tensors"]
         ]
-        at = [tensor.data_ptr() for tensor in self.inputs]
-        if self.staging:
-            self.inputs = self.staging.lay(self.inputs)
+        at = [tensor.data_ptr() for tensor in inputs]
+        self.inputs = [self.staging.lay(inputs) if self.staging else inputs]
         return write({"is": "laid", "at": at})
+
+    def open_shared(self, _: dict[str, Any]) -> bytes:
+        self.shared = SharedMemory(self.device, self.driver)
+        return write({"is": "opened"})
+
+    def lay_shared(self, command: dict[str, Any]) -> bytes:
+        assert self.shared
+        self.output = None
+        self.tree = command["tree"]
+        self.views = []
+        self.inputs = self.shared.lay(command, self.descriptors)
+        return write({"is": "laid", "at": []})
+
+    def go_shared(self, command: dict[str, Any]) -> bytes:
+        assert self.shared
+        outputs = []
+        for call, scalars in enumerate(command["scalars"]):
+            # At once: the submission may return the same tensor again and again.
+            output = self.kernel(self._build(self.tree, scalars, self.views[call]))
+            outputs.append(self.shared.put(output, call))
+        self.shared.synchronize()
+        return b'{"is":"done","output":[%s]}' % ",".join(outputs).encode()
+
+    def fetch_shared(self, _: dict[str, Any]) -> bytes:
+        assert self.shared
+        output = self.shared.put(self.output, 0)
+        self.shared.synchronize()
+        return b'{"is":"done","output":[%s]}' % output.encode()
 
     def fill(self, _: dict[str, Any]) -> bytes:
         assert self.staging
@@ -132,21 +169,21 @@ class _Player:
 
     def go_timed(self, command: dict[str, Any]) -> bytes:
         assert self.staging
-        data = self._build(self.tree, command["scalars"])
+        data = self._build(self.tree, command["scalars"][0], self.views[0])
         self.output, inside_us = self.staging.time(self.kernel, data)
         return b'{"is":"timed","inside_us":%r,"delay_us":%r}' % (inside_us, self.staging.delay_us)
 
     def profile(self, command: dict[str, Any]) -> bytes:
         from harness.inside.profiler import profile_call  # only profiled calls pay for the import
 
-        data = self._build(self.tree, command["scalars"])
+        data = self._build(self.tree, command["scalars"][0], self.views[0])
         self.output, profile = profile_call(self.kernel, data, self.device)
         return write({"is": "profiled", **profile})
 
     def watch(self, command: dict[str, Any]) -> bytes:
         from harness.inside.profiler import watch_call
 
-        self.output = watch_call(self.kernel, self._build(self.tree, command["scalars"]), self.device)
+        self.output = watch_call(self.kernel, self._build(self.tree, command["scalars"][0], self.views[0]), self.device)
         return write({"is": "watched"})
 
     def fetch(self, _: dict[str, Any]) -> bytes:
@@ -156,54 +193,19 @@ class _Player:
 
     def go(self, command: dict[str, Any]) -> bytes:
         # Keep the output until the next call: the referee reads it after this function returns.
-        self.output = self.kernel(self._build(self.tree, command["scalars"]))
+        self.output = self.kernel(self._build(self.tree, command["scalars"][0], self.views[0]))
         return b'{"is":"done","output":%s}' % describe(self.output).encode()
 
-    def _build(self, node: Any, scalars: list[Any]) -> Any:
+    def _build(self, node: Any, scalars: list[Any], views: list[torch.Tensor]) -> Any:
         if isinstance(node, list):
-            return [self._build(item, scalars) for item in node]
+            return [self._build(item, scalars, views) for item in node]
         if "tensor" in node:
-            return self.views[node["tensor"]]
+            return views[node["tensor"]]
         if "tuple" in node:
-            return tuple([self._build(item, scalars) for item in node["tuple"]])
+            return tuple([self._build(item, scalars, views) for item in node["tuple"]])
         if "scalar" in node:
             return scalars[node["scalar"]]
-        return {key: self._build(item, scalars) for key, item in node["dict"]}
-
-
-def describe(value: Any, depth: int = 0) -> str:
-    """Describe a kernel's output as JSON, in the grammar of `protocol`.
-
-    Written by hand because its time is in the window.  Values that the referee could not parse become objects: an
-    honest player must not look like a forger.
-    """
-    kind = type(value)
-    if kind is torch.Tensor or kind is torch.nn.Parameter:
-        return _describe_tensor(value)
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        return json.dumps({"object": f"an integer of {value.bit_length()} bits"})
-    if isinstance(value, _SCALARS):  # with subclasses: numpy's float64 is a float
-        return json.dumps(value)
-    if depth > MAX_DEPTH:
-        return json.dumps({"object": f"a structure of more than {MAX_DEPTH} levels"})
-    if isinstance(value, tuple):
-        return f'{{"tuple":[{",".join([describe(item, depth + 1) for item in value])}]}}'
-    if kind is list:
-        return f"[{','.join([describe(item, depth + 1) for item in value])}]"
-    if isinstance(value, dict):
-        pairs = [f"[{json.dumps(key)},{describe(item, depth + 1)}]" for key, item in value.items()]
-        return f'{{"dict":[{",".join(pairs)}]}}'
-    return json.dumps({"object": kind.__name__})
-
-
-def _describe_tensor(tensor: torch.Tensor) -> str:
-    dtype = _DTYPE_NAMES.get(tensor.dtype)
-    if tensor.layout is not torch.strided or not tensor.is_cpu or dtype is None:
-        return json.dumps({"object": f"a Tensor of {tensor.dtype}, {tensor.layout}, on {tensor.device.type}"})
-    if tensor.is_neg() or (tensor.is_complex() and tensor.is_conj()):
-        return json.dumps({"object": "a lazily negated or conjugated Tensor (call resolve_neg() or resolve_conj())"})
-    shape, strides = list(tensor.shape), list(tensor.stride())
-    return f'{{"dtype":"{dtype}","shape":{shape},"strides":{strides},"at":{tensor.data_ptr()}}}'
+        return {key: self._build(item, scalars, views) for key, item in node["dict"]}
 
 
 def _failure(error: Exception, entry: str) -> dict[str, Any]:

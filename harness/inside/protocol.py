@@ -10,6 +10,10 @@ Each message is one packet of JSON on a SEQPACKET socket, so the referee never w
     Lay    tree of tensors without contents   Laid   addresses         allocate the inputs
     Go     scalars of the inputs              Done   tree | Failed     the window: one call of custom_kernel
 
+On a device whose memory the referee shares (`shared_memory`), Open comes before Load, Lay comes with two descriptors,
+and `at` is a place in the shared memory of the outputs.  A window may hold several calls: Go has the scalars of each,
+and Done a list of trees.  Fetch follows Profile only.
+
 On a staged device, whose memory is not the player's own (`gpu_staging`), Open comes before Load, and these replace Go:
 
     Open                                      Opened | Failed          initialize the device
@@ -29,7 +33,7 @@ A tree is any nesting of tuples, lists and dicts.  In a kernel's output, its lea
     {"object": "its type's name"}                                                    anything else
 
 `Lay` carries no contents of the inputs.  Their leaves are `{"tensor": 0}`, an index into the list of tensors (dtype,
-shape, strides), and `{"scalar": 0}`, an index into the list that comes with `Go`.  In both, a tuple is
+shape, strides), and `{"scalar": 0}`, an index into the list of the call that comes with `Go`.  In both, a tuple is
 `{"tuple": [..]}`, a dict is `{"dict": [[key, value], ..]}`, and a list is a list.  Messages never carry tensor bytes:
 the referee reads and writes them in the memory of the stopped player.
 """

@@ -98,4 +98,4 @@ def play() -> None:
     from harness.inside import player
 
     control.send(write({"is": "ready"}))
-    player.main(control, order["entry"], order["library"], order["threads"], order["device"])
+    player.main(control, order["entry"], order["library"], order["threads"], order["device"], order["driver"])

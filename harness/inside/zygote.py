@@ -48,8 +48,8 @@ class Options:
     """How to start players.
 
     `threads` is the number of torch's threads.  `libraries` maps library folders that a player's own /tmp would hide to
-    where they are mounted.  Without `warm`, torch is not imported, to test only the sandbox.  `device` is the device
-    that inputs are copied to, or "".
+    where they are mounted.  Without `warm`, torch is not imported, to test only the sandbox.  `device` and `driver` are
+    those of the player (`player.main`).
     """
 
     walled: bool
@@ -58,6 +58,7 @@ class Options:
     threads: int
     libraries: dict[str, str]
     device: str
+    driver: str = ""
 
 
 def main(orders: socket.socket, options: Options) -> None:
@@ -241,7 +242,7 @@ def _become_player(
     from harness.inside import player
 
     library = os.path.join(os.environ["PULLRANK_BUILD"], f"{room.cache}.so")
-    player.main(control, entry, library, options.threads, options.device)
+    player.main(control, entry, library, options.threads, options.device, options.driver)
     os._exit(0)
 
 

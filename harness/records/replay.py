@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.records.judgement import Judgement
+from harness.records.times import Timing
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,16 @@ class Replay:
             side: `submission` or `anchor`.
             order: the run's place in the order of play.
         """
-        for case in self.judgement.benchmarks:
-            if case.timing and dict(case.params) == dict(params):
-                sides = {"submission": case.timing.submission, "anchor": case.timing.anchor}
-                return next((run.seeds for run in sides.get(side, ()) if run.order == order), None)
+        if timing := self._timing(params):
+            sides = {"submission": timing.submission, "anchor": timing.anchor}
+            return next((run.seeds for run in sides.get(side, ()) if run.order == order), None)
         return None
+
+    def calls_per_sample(self, params: Mapping[str, Any]) -> int | None:
+        """How many calls each window of a benchmark held."""
+        timing = self._timing(params)
+        return timing.calls_per_sample if timing else None
+
+    def _timing(self, params: Mapping[str, Any]) -> Timing | None:
+        cases = (case for case in self.judgement.benchmarks if dict(case.params) == dict(params))
+        return next((case.timing for case in cases), None)

@@ -53,6 +53,18 @@ GpuStates = Annotated[
 ]
 
 
+CallsPerSample = Annotated[
+    int,
+    Field(
+        default=1,
+        ge=1,
+        le=1000,
+        exclude_if=lambda calls: calls == 1,  # so that files written before this field existed round-trip unchanged
+        description="calls in one window, of which a sample is the mean; they may overlap",
+    ),
+]
+
+
 class Run(Model):
     """One fresh player on one benchmark: all its calls, in order."""
 
@@ -106,6 +118,7 @@ class Timing(Model):
     bound_us: PositiveFloat = Field(description="upper bound of how much a time can understate the truth")
     steady: bool
     note: Line = Field(description="why it is not steady, and what to do about it")
+    calls_per_sample: CallsPerSample = 1
     gpu: GpuStates = ()
 
     @classmethod
@@ -192,6 +205,7 @@ class DuelCase(Model):
     params: dict[Name, Param]
     challenger: Runs
     champion: Runs
+    calls_per_sample: CallsPerSample = 1
     gpu: GpuStates = ()
 
     @property

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -47,6 +48,16 @@ _REWRITTEN = (
 )
 
 
+@dataclass(frozen=True)
+class Returned:
+    """What the reference returns for a case."""
+
+    buffers: frozenset[int]
+    """Indices of input tensors that it only writes to and returns."""
+    fresh_bytes: tuple[int, ...]
+    """The sizes of the other tensors that it returns."""
+
+
 class Reference:
     """A board's loaded `reference.py`.  Exceptions in the task's code become `TaskError`s.
 
@@ -57,7 +68,7 @@ class Reference:
     def __init__(self, board: Board, device: str = "cpu") -> None:
         task = board.task
         self._files = TaskFiles(task.folder, {**task.shared_files, "reference.py": task.reference.encode()})
-        self._device = torch.device(device)
+        self.device = torch.device(device)
         self._is_rewritten = bool(task.device_alias)
         self._module = ModuleType("reference")
         with self._blaming("reference.py"):
@@ -65,13 +76,13 @@ class Reference:
         for name in FUNCTIONS:
             if not callable(getattr(self._module, name, None)):
                 raise self._fault(name, f"is missing; reference.py must define {', '.join(FUNCTIONS)}")
-        self._buffers: dict[str, frozenset[int]] = {}
+        self._returned: dict[str, Returned] = {}
         self._takes_seed = _takes_seed(self._module.generate_input)
         self._is_oldest_form = _is_oldest_form(self._module.check_implementation)
 
     def generate(self, params: Mapping[str, Any], seed: int) -> Any:
         """Generate the inputs of a case.  Seeds all random generators, so that equal seeds give equal inputs."""
-        _seed_generators(seed, self._device)
+        _seed_generators(seed, self.device)
         with torch.no_grad(), FillUninitialised():
             return self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
 
@@ -81,14 +92,14 @@ class Reference:
 
     def settled_at(self) -> float:
         """Wait until the device is idle; return the time in seconds."""
-        if self._device.type == "cuda":
+        if self.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
 
     def check(self, data: Any, output: Any) -> str:
         """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
-        if self._device.type != "cpu":  # the output was read into host memory
-            output = moved(output, self._device)
+        if self.device.type != "cpu":  # the output was read into host memory
+            output = moved(output, self.device)
         message = self.objection(data, output)
         if message:
             self._require_own_answer_accepted(data)
@@ -151,17 +162,23 @@ class Reference:
             what = "returns the same values for every seed; draw them from torch's generators"
             raise self._fault("generate_input", what)
 
-    def output_buffers(self, params: Mapping[str, Any]) -> frozenset[int]:
-        """Indices of a case's input tensors that the reference only writes to and returns."""
+    def returned(self, params: Mapping[str, Any]) -> Returned:
+        """What the reference returns for a case."""
         key = repr(sorted(params.items()))
-        if key not in self._buffers:
-            self._buffers[key] = self._find_output_buffers(params)
-        return self._buffers[key]
+        if key not in self._returned:
+            self._returned[key] = self._find_returned(params)
+        return self._returned[key]
 
-    def _find_output_buffers(self, params: Mapping[str, Any]) -> frozenset[int]:
+    def _find_returned(self, params: Mapping[str, Any]) -> Returned:
         data = self.generate(params, _first_seed(params))
         given = copy.deepcopy(data)
-        returned = {_storage(tensor) for tensor in tensors(self._call("ref_kernel", given)) if tensor.numel()}
+        output = tuple(tensors(self._call("ref_kernel", given)))
+        buffers = self._find_buffers(data, given, {_storage(tensor) for tensor in output if tensor.numel()})
+        filled = {_storage(tensor) for index, tensor in enumerate(tensors(given)) if index in buffers}
+        sizes = (tensor.numel() * tensor.element_size() for tensor in output if _storage(tensor) not in filled)
+        return Returned(buffers, tuple(sizes))
+
+    def _find_buffers(self, data: Any, given: Any, returned: set[int]) -> frozenset[int]:
         buffers = frozenset(i for i, tensor in enumerate(tensors(given)) if _storage(tensor) in returned)
         poisoned = copy.deepcopy(data)
         for index, tensor in enumerate(tensors(poisoned)):
@@ -196,10 +213,10 @@ class Reference:
 
     def _require_plain(self, function: str, tree: Any) -> None:
         try:
-            deal(tree)
+            deal(tree, self.device)
         except UnsupportedInput as error:
             raise self._fault(function, f"returns a value that cannot be sent to a player: {error}") from None
-        if self._device.type == "cpu" and any(tensor.device.type != "cpu" for tensor in tensors(tree)):
+        if self.device.type == "cpu" and any(tensor.device.type != "cpu" for tensor in tensors(tree)):
             raise self._fault(function, f"returns a tensor on another device; {_LEAVE_OUT_DEVICE}")
 
     def _varies(self, params: Mapping[str, Any], seed: int, data: Any) -> bool:
@@ -224,13 +241,13 @@ class Reference:
     def _blaming(self, function: str) -> Iterator[None]:
         """Run the task's code with its files importable and its device as default; exceptions become `TaskError`s."""
         try:
-            with self._files.importable(), self._device:
+            with self._files.importable(), self.device:
                 yield
         except (Exception, SystemExit) as error:
             if isinstance(error, SystemExit) and not self._files.is_innermost(error):
                 raise  # a signal interrupted the task's code
             summary = f"{type(error).__name__}: {error}".splitlines()[0]
-            if self._device.type != "cpu" and _found_no_room(function, error, summary):
+            if self.device.type != "cpu" and _found_no_room(function, error, summary):
                 raise JudgeError(
                     f"{function} ran out of the GPU memory that the player left: {summary}; lower gpu_memory_gib to "
                     "leave more to the referee, or judge on a GPU with more memory"
@@ -242,7 +259,7 @@ class Reference:
         """What may be wrong with running the task's code on this device."""
         if self._is_rewritten and not isinstance(error, ImportError):
             return f"; {_REWRITTEN}"
-        asks_for_cuda = self._device.type == "cpu" and ("CUDA" in summary or "NVIDIA" in summary)
+        asks_for_cuda = self.device.type == "cpu" and ("CUDA" in summary or "NVIDIA" in summary)
         return f"; {_LEAVE_OUT_DEVICE}" if asks_for_cuda else ""
 
     def _fault(self, function: str, what: str) -> TaskError:

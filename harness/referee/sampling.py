@@ -48,16 +48,31 @@ def custom_kernel(data):
 """
 """The idle player: returns its first input tensor."""
 
+SEALED_NULL_KERNEL = """
+from harness.inside.shared_memory import SharedMemory
+
+
+def custom_kernel(data):
+    return SharedMemory.blank_output()
+"""
+"""The idle player of a device whose memory is sealed: returns as many bytes as a right output has."""
+SMALL_OVERHEAD = 0.1
+"""The share of a sample that the overhead should have at most, if windows may hold several calls."""
+
 Play = Callable[[int], "Windows"]
 """Play one run with a fresh player; the argument is its position in the order of play."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:
-    """The raw windows of one run in microseconds, with the seed of each call; warm-ups first."""
+    """The raw windows of one run in microseconds, with the seed of each; warm-ups first.
+
+    A window with several calls counts as one of them: its time and overhead are divided by their number.
+    """
 
     windows_us: tuple[float, ...]
     seeds: tuple[int, ...]
+    calls_per_sample: int = 1
     outside: tuple[Outside, ...] = ()
     """The referee's measurements per call, if the player reported `windows_us` itself."""
     gpu: GpuState | None = None
@@ -84,6 +99,16 @@ def calibrate(play_null: Play) -> float:
     """The overhead: lower quartile of the windows of an idle player, in microseconds; always positive."""
     quartiles = [_lower_quartile(play_null(order).windows_us[WARMUPS:]) for order in range(CALIBRATIONS)]
     return max(min(quartiles), _TICK_US)
+
+
+def calls_per_window(windows_us: Sequence[float], overhead_us: float, most: int) -> int:
+    """How many calls make the overhead of a window small beside their time; 1 if windows of one call do.
+
+    Args:
+        windows_us: the samples of a player that computes, with one call per window.
+    """
+    time_us = median(windows_us) - overhead_us if windows_us else math.inf
+    return max(1, min(most, math.ceil(overhead_us / max(SMALL_OVERHEAD * time_us, _TICK_US))))
 
 
 def _lower_quartile(values: Sequence[float]) -> float:
@@ -125,6 +150,7 @@ def time_case(
         tuple(anchor),
         overhead_us=overhead_us,
         bound_us=max(overhead_us, hidden_us(outside)) if outside else overhead_us,
+        calls_per_sample=windows.calls_per_sample,
         steady=steady,
         note="" if steady else _lost(overhead_us) if is_lost else _unsteady(ratio, len(submission)),
         gpu=tuple(states),
@@ -160,19 +186,27 @@ class Blocks:
         self._overhead_us = overhead_us
         self._runs: tuple[list[Run], list[Run]] = [], []
         self._states: list[GpuState] = []
+        self._calls_per_sample = 1
 
     def play(self) -> None:
         for side in (0, 1, 1, 0):
             order = sum(map(len, self._runs))
             windows = self._sides[side](order)
             self._runs[side].append(windows.as_run(order, self._overhead_us))
+            self._calls_per_sample = windows.calls_per_sample
             self._states += [windows.gpu] if windows.gpu else []
 
     @property
     def case(self) -> DuelCase:
         """The blocks played so far."""
         challenger, champion = map(tuple, self._runs)
-        return DuelCase(params=dict(self._params), challenger=challenger, champion=champion, gpu=tuple(self._states))
+        return DuelCase(
+            params=dict(self._params),
+            challenger=challenger,
+            champion=champion,
+            calls_per_sample=self._calls_per_sample,
+            gpu=tuple(self._states),
+        )
 
 
 def play_until_decided(

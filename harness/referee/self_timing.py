@@ -16,7 +16,8 @@ subtracted from the idle player's window, and from no other.
 
 Each call is decided by itself.  Whatever a step takes beyond its limit is added to the call's time (`charged_us`), so a
 lie in some of the calls gains nothing, and a stall of the machine costs an honest player one sample.  If more than half
-of the calls exceed a limit, it was no stall (`find_lie`).
+of the calls exceed a limit, it was no stall (`find_lie`), unless other work on the player's cores may have taken that
+share of the step.
 
 Sweeps do not detect work that is queued on the device without running, or that ends before a sweep begins.
 """
@@ -60,14 +61,19 @@ class Outside:
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """One step outside a call's own time: how long it took, how long it may take, and the message if it took longer."""
+    """One step outside a call's own time: how long it took, how long it may take, and the message if it took longer.
+
+    `within` is how long the window was of which it is a part.
+    """
 
     took: Callable[[Outside], float]
+    within: Callable[[Outside], float]
     limit: Callable[[Outside], float]
     message: str
 
-    def excess_us(self, call: Outside) -> float:
-        return max(0.0, self.took(call) - self.limit(call))
+    def excess_us(self, call: Outside, company: float = 0.0) -> float:
+        """How much longer it took, if other work had the share `company` of the window."""
+        return max(0.0, self.took(call) - company * self.within(call) - self.limit(call))
 
 
 def _steps(idle: Sequence[Outside]) -> tuple[_Step, ...]:
@@ -80,24 +86,28 @@ def _steps(idle: Sequence[Outside]) -> tuple[_Step, ...]:
     return (
         _Step(
             took=_beside_us,
+            within=lambda call: call.window_us,
             limit=lambda call: _FACTOR * beside_us + _SLACK_US + _SHARE * call.inside_us,
             message="The process reported {inside:.1f} µs per call. The referee measured {took:.1f} µs more than that; "
             f"for an idle process, at most {beside_us:.1f} µs.",
         ),
         _Step(
             took=lambda call: call.sweep_us,
+            within=lambda call: call.sweep_us,
             limit=lambda _: _FACTOR * sweep_us + _SWEEP_SLACK_US,
             message="The device was busy while the process was stopped: the referee's own work on it took {took:.1f} "
             f"µs; with an idle process, at most {sweep_us:.1f} µs.",
         ),
         _Step(
             took=lambda call: call.fill_us,
+            within=lambda call: call.fill_us,
             limit=lambda _: _FACTOR * fill_us + _SLACK_US,
             message="The process took {took:.1f} µs to receive its inputs, outside its own time; "
             f"an idle process takes at most {fill_us:.1f} µs.",
         ),
         _Step(
             took=lambda call: call.fetch_us,
+            within=lambda call: call.fetch_us,
             limit=lambda call: _FACTOR * fetch_us * max(1.0, call.fetched_bytes / fetched_bytes) + _SLACK_US,
             message="The process took {took:.1f} µs to return its outputs, outside its own time; "
             f"an idle process takes at most {fetch_us:.1f} µs.",
@@ -119,12 +129,13 @@ def charged_us(calls: Sequence[Outside], idle: Sequence[Outside]) -> tuple[float
     return tuple(call.inside_us + sum(step.excess_us(call) for step in steps) for call in calls)
 
 
-def find_lie(calls: Sequence[Outside], idle: Sequence[Outside]) -> str:
+def find_lie(calls: Sequence[Outside], idle: Sequence[Outside], company: float = 0.0) -> str:
     """Why a run's own times cannot be true, with numbers; "" if they can.
 
     Args:
         calls: the samples of one run.
         idle: the samples of an idle player, with inputs of the same shapes.
+        company: the share of a core that other work took during the run.
     """
     for call in calls:
         if call.inside_us > call.window_us + _RESOLUTION_US:
@@ -133,7 +144,7 @@ def find_lie(calls: Sequence[Outside], idle: Sequence[Outside]) -> str:
                 "the clock in the process was changed."
             )
     for step in _steps(idle):
-        if 2 * sum(step.excess_us(call) > 0 for call in calls) > len(calls):
+        if 2 * sum(step.excess_us(call, company) > 0 for call in calls) > len(calls):
             took, inside = median(map(step.took, calls)), median([call.inside_us for call in calls])
             return step.message.format(took=took, inside=inside)
     return ""

@@ -29,6 +29,7 @@ from harness.records.verdict import Foul, Verdict
 DTYPES = {name: getattr(torch, name) for name in ITEM_BYTES if hasattr(torch, name)}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
+_CPU = torch.device("cpu")
 _SLACK_BYTES = 64 << 20
 _SLACK_FACTOR = 4
 """An output may span this many times the inputs, plus slack: the limit must not depend on the player."""
@@ -43,6 +44,7 @@ class Deal:
     """One call's input, split for the transfer."""
 
     data: Any = None
+    device: torch.device = _CPU
     tree: Any = None
     tensors: list[torch.Tensor] = field(default_factory=list)
     scalars: list[Any] = field(default_factory=list)
@@ -59,13 +61,13 @@ class Deal:
         return sum(span_bytes(tensor) for tensor in self.tensors)
 
 
-def deal(data: Any) -> Deal:
-    """Split a task's input for the transfer.
+def deal(data: Any, device: torch.device = _CPU) -> Deal:
+    """Split a task's input for the transfer, with its tensors on `device`.
 
     Raises:
         UnsupportedInput: neither tensor, scalar, tuple, list nor dict; or an unsupported tensor; or too large.
     """
-    result = Deal(data)
+    result = Deal(data, device)
     result.tree = _take_apart(data, result)
     # The same limits as for a player's output: a reference must not return what a player cannot.
     if result.nodes > MAX_LEAVES or len(write(result.layout)) > MAX_MESSAGE // 2:
@@ -80,7 +82,7 @@ def _take_apart(node: Any, result: Deal, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise UnsupportedInput(f"more than {MAX_DEPTH} levels")
     if isinstance(node, torch.Tensor):
-        result.tensors.append(_compact(node))
+        result.tensors.append(_compact(node, result.device))
         return {"tensor": len(result.tensors) - 1}
     if node is None or isinstance(node, bool | int | float | str):
         result.scalars.append(node)
@@ -94,18 +96,18 @@ def _take_apart(node: Any, result: Deal, depth: int = 0) -> Any:
     raise UnsupportedInput(f"{type(node).__name__} is neither tensor, scalar, tuple, list nor dict")
 
 
-def _compact(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in host memory of its own, because gaps between its elements are transferred as well."""
+def _compact(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """The tensor in memory of its own, because gaps between its elements are transferred as well."""
     tensor = tensor.detach()
     if tensor.dtype not in _NAMES or tensor.layout is not torch.strided or tensor.dim() > MAX_DIMENSIONS:
         what = f"a tensor of dtype {tensor.dtype}, layout {tensor.layout} and {tensor.dim()} dimensions"
         raise UnsupportedInput(what)
     if span_bytes(tensor) == tensor.numel() * tensor.element_size():
-        return tensor.cpu()
+        return tensor.to(device)
     if 0 in tensor.stride():
-        return tensor.cpu().contiguous()
-    # Not `cpu()`, which removes gaps on devices: a kernel must see the same strides on every board.
-    span = torch.zeros(span_bytes(tensor) // tensor.element_size(), dtype=tensor.dtype)
+        return tensor.to(device).contiguous()
+    # Not `to`, which removes gaps: a kernel must see the same strides on every board.
+    span = torch.zeros(span_bytes(tensor) // tensor.element_size(), dtype=tensor.dtype, device=device)
     return span.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 
 
@@ -131,11 +133,15 @@ def span_bytes(tensor: torch.Tensor) -> int:
     return (last + 1) * tensor.element_size()
 
 
-def collect(tree: Any, read: Callable[[int, int, int], None], input_bytes: int) -> Any:
+Read = Callable[[int, int, int], None]
+"""`read(address, target, length)` copies bytes from where a player has put its output."""
+
+
+def collect(tree: Any, read: Read, input_bytes: int, device: torch.device = _CPU) -> Any:
     """Copy the output that a player described.
 
     Args:
-        read: `read(address, target, length)` copies bytes from the player's memory.
+        read: copies to memory of `device`.
         input_bytes: size of the call's inputs, which limits the size of the output.
 
     Raises:
@@ -147,28 +153,28 @@ def collect(tree: Any, read: Callable[[int, int, int], None], input_bytes: int) 
     if total > allowed:
         message = f"The output spans {total} bytes; the limit is {allowed}. Return contiguous tensors."
         raise Foul(Verdict.WRONG_ANSWER, message)
-    return _put_together(tree, read)
+    return _put_together(tree, read, device)
 
 
-def _put_together(node: Any, read: Callable[[int, int, int], None]) -> Any:
+def _put_together(node: Any, read: Read, device: torch.device) -> Any:
     match node:
         case TensorSpec():
-            return _fetch(node, read)
+            return _fetch(node, read, device)
         case Unsupported(name):
             raise Foul(Verdict.WRONG_ANSWER, f"custom_kernel returned {name}, which is not a plain torch.Tensor.")
         case tuple():
-            return tuple(_put_together(item, read) for item in node)
+            return tuple(_put_together(item, read, device) for item in node)
         case list():
-            return [_put_together(item, read) for item in node]
+            return [_put_together(item, read, device) for item in node]
         case dict():
-            return {key: _put_together(item, read) for key, item in node.items()}
+            return {key: _put_together(item, read, device) for key, item in node.items()}
     return node
 
 
-def _fetch(spec: TensorSpec, read: Callable[[int, int, int], None]) -> torch.Tensor:
+def _fetch(spec: TensorSpec, read: Read, device: torch.device) -> torch.Tensor:
     if spec.dtype not in DTYPES:
         raise Foul(Verdict.WRONG_ANSWER, f"The output's dtype is {spec.dtype}, which this judge does not support.")
-    memory = torch.empty(spec.span_bytes, dtype=torch.uint8)
+    memory = torch.empty(spec.span_bytes, dtype=torch.uint8, device=device)
     read(spec.address, memory.data_ptr(), spec.span_bytes)
     if spec.dtype == "bool":
         # Normalise: a bool byte other than 0 and 1 would equal neither.

@@ -15,8 +15,11 @@ from harness.records.judgement import Digests
 from harness.records.progress import OnProgress, Progress
 from harness.records.replay import Replay
 from harness.records.verdict import Foul
-from harness.referee.referee import Deadline, Referee
+from harness.referee.deadline import Deadline
+from harness.referee.referee import Referee
 from harness.referee.reference import Reference
+from harness.referee.sealed import calls_that_fit
+from harness.referee.values import deal
 from harness.rules import phase
 from harness.rules.phase import Phase, SideFoul
 from harness.rules.quiet import Quiet
@@ -58,6 +61,7 @@ class Context:
         self.reference = Reference(board, device.name)
         self.gpu = GpuWatch(device.side.find_meter())
         self.quiet = Quiet(sandbox.listen, OWN_PLAYERS) if needs_quiet else None
+        self._referee: Referee | None = None
         self._entries: dict[tuple[str, str], PlayerFiles] = {}
         self._varies: dict[str, bool] = {}
         """Whether inputs depend on the seed, by name of the case; for cases that the reference was tried with."""
@@ -97,6 +101,7 @@ class Context:
         is_played = False
         try:
             with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
+                once_closed.callback(self.dismiss)
                 once_closed.callback(self._keep_log, entry, player)
                 yield player
                 is_played = True
@@ -114,7 +119,20 @@ class Context:
             raise JudgeError(f"after a player ended, {trouble}")
 
     def referee(self, player: PlayerHandle) -> Referee:
-        return Referee(player, self.reference, self.device)
+        """The referee of the player that is in `seat`."""
+        self._referee = Referee(player, self.reference, self.device, self.sandbox.driver)
+        return self._referee
+
+    def dismiss(self) -> None:
+        """Free what the referee has shared with a player that has ended."""
+        referee, self._referee = self._referee, None
+        if referee:
+            referee.close()
+
+    def calls_that_fit(self, case: Case) -> int:
+        """How many calls of a case one window may hold, on a device whose memory is sealed."""
+        hand = deal(self.reference.generate(case.params, self.seed()), self.reference.device)
+        return calls_that_fit(hand, self.reference.returned(case.params))
 
     def _keep_log(self, entry: PlayerFiles, player: PlayerHandle) -> None:
         if player.log:

@@ -30,7 +30,7 @@ from harness.records.stats import LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, score
 from harness.records.times import Duel, Forfeit, Timing
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.referee.referee import Deadline
+from harness.referee.deadline import Deadline
 from harness.rules.context import ANCHOR, Context
 from harness.rules.duel import play_duel
 from harness.rules.phase import OutOfTime, Phase, SideFoul
@@ -70,7 +70,6 @@ class Game:
             reports: folder for the reports of a vendor's profiler.
         """
         self.context = context
-        self.runs = Runs(context)
         self.board = context.board
         self.mode = mode or context.mode
         self.pairs = pairs
@@ -79,6 +78,7 @@ class Game:
         self.champion = champion
         self.challenger = context.entry(name, submission)
         self.anchor = context.entry(ANCHOR, _anchor_of(context.board))
+        self.runs = Runs(context, pace=self.anchor)
         self.results: list[CaseResult] = []
         self.duel: Duel | None = None
         self.forfeit: Forfeit | None = None
@@ -261,9 +261,9 @@ class Match:
 
     def __init__(self, context: Context, a: Submission, b: Submission) -> None:
         self.context = context
-        self.runs = Runs(context)
         self.files = {"A": a, "B": b}
         self.entries = {side: context.entry(side, file) for side, file in self.files.items()}
+        self.runs = Runs(context, pace=self.entries["B"])
         self.results: dict[str, list[CaseResult]] = {}
         self.duel: Duel | None = None
 

@@ -13,13 +13,12 @@ from harness.records.fields import Mode
 from harness.records.profile import Profile
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.referee.referee import Deadline
-from harness.referee.sampling import NULL_KERNEL, SAMPLES, WARMUPS, Windows
+from harness.referee.deadline import Deadline
+from harness.referee.sampling import NULL_KERNEL, SAMPLES, SEALED_NULL_KERNEL, WARMUPS, Windows
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, OWN_PLAYERS, Context
 from harness.rules.phase import Phase, SideFoul
 from harness.rules.quiet import MAX_REPEATS
-from harness.sandbox.company import MAX_COMPANY
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
 from harness.sandbox.sandbox import PlayerFiles
@@ -28,6 +27,8 @@ from harness.task.task import Case
 
 _OWN_PATIENCE = 6
 """How many times as long an import of the judge's own players may take."""
+_OUT_OF_ORDER = -1
+"""The position of a run that is part of no result."""
 PROFILER_S = 30.0
 """Extra seconds for the profiler to start and to summarise, on top of the profiled call."""
 WATCH_S = 120.0
@@ -37,9 +38,14 @@ WATCH_S = 120.0
 class Runs:
     """Plays the runs of all sides of one game."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, pace: PlayerFiles | None = None) -> None:
+        """`pace` is the player whose time decides how many calls a window holds, for all sides alike; None: one."""
         self.context = context
-        self.idler = context.entry(IDLER, Submission(login="idle", source=NULL_KERNEL.encode()))
+        self._pace = pace
+        self._calls_per_window: dict[str, int] = {}
+        """By name of the case."""
+        kernel = SEALED_NULL_KERNEL if context.device.is_sealed else NULL_KERNEL
+        self.idler = context.entry(IDLER, Submission(login="idle", source=kernel.encode()))
         self._idle: dict[str, list[Outside]] = {}
         """The referee's measurements of the idle player, by name of the case."""
         self._stalls: Counter[tuple[str, str]] = Counter()
@@ -48,9 +54,22 @@ class Runs:
         """The share of a core that other work took, for each run in order of play."""
 
     def calibrate(self, case: Case, phase: Phase) -> float:
-        """Measure the overhead of a window with this case's inputs, in microseconds."""
+        """Measure the overhead of a call with this case's inputs, in microseconds."""
         self.context.sandbox.keep_awake()
-        return sampling.calibrate(self.of(self.idler, case, phase))
+        overhead_us = sampling.calibrate(self.of(self.idler, case, phase))
+        if case.name in self._calls_per_window or not (self._pace and self.context.device.is_sealed):
+            return overhead_us
+        calls = self._find_calls_per_window(self._pace, case, phase, overhead_us)
+        self._calls_per_window[case.name] = calls
+        return sampling.calibrate(self.of(self.idler, case, phase)) if calls > 1 else overhead_us
+
+    def _find_calls_per_window(self, pace: PlayerFiles, case: Case, phase: Phase, overhead_us: float) -> int:
+        """As many as a replayed judgement had, or as make the overhead small beside the time of `pace`."""
+        if self.context.replay and (known := self.context.replay.calls_per_sample(case.params)):
+            return known
+        most = self.context.calls_that_fit(case)
+        played = self.of(pace, case, phase)(_OUT_OF_ORDER).windows_us[WARMUPS:] if most > 1 else ()
+        return sampling.calls_per_window(played, overhead_us, most)
 
     def of(self, entry: PlayerFiles, case: Case, phase: Phase) -> sampling.Play:
         """A function that plays one run of a case: fresh player, warm-ups and samples, every output checked.
@@ -71,9 +90,7 @@ class Runs:
                     break
                 undo()
             self.company.append(company)
-            # A player that other work slows down looks like one that works in secret.
-            may_blame = not quiet or company <= MAX_COMPANY
-            settled = self._settle(entry, case, phase, windows, may_blame=may_blame)
+            settled = self._settle(entry, case, phase, windows, company)
             return replace(settled, counts_stalls=self._counts_stalls(entry, case, settled))
 
         return play
@@ -108,20 +125,28 @@ class Runs:
                 known = replay.run_seeds(entry.name, case.params, order) if replay else None
                 seeds = known or tuple(self.context.seed() for _ in range(WARMUPS + SAMPLES))
                 is_first = is_real and order == 0
+                calls = self._calls_per_window.get(case.name, 1)
                 windows = referee.calls(
-                    case.params, seeds, phase.deadline, checked=is_real, digested=is_first, after_windows=look
+                    case.params,
+                    seeds,
+                    phase.deadline,
+                    checked=is_real,
+                    digested=is_first,
+                    per_window=calls,
+                    after_windows=look,
                 )
                 if referee.digests:
                     self.context.digests[entry.name, case.name] = referee.digests
         phase.charge(entry.name, player.extra_s)
         state = self.context.gpu.end()
-        played = Windows(windows_us=windows, seeds=seeds, outside=tuple(referee.outside), gpu=state)
+        outside = tuple(referee.outside)
+        played = Windows(windows_us=windows, seeds=seeds, outside=outside, gpu=state, calls_per_sample=calls)
         return played, company.share
 
-    def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, *, may_blame: bool) -> Windows:
+    def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, company: float) -> Windows:
         """Compare the player's own times, if it reports them, with the referee's.  Raises SideFoul or JudgeError."""
         is_real = entry is not self.idler
-        lie = self._find_lie(case, played.outside, phase) if is_real and may_blame else ""
+        lie = self._find_lie(case, played.outside, phase, company) if is_real else ""
         # In mode `benchmark`, a hindered GPU is only noted.  But a player slowed down by other processes on the
         # GPU looks like one that works there in secret, so with a lie it is always an error.
         if played.gpu and played.gpu.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
@@ -163,6 +188,8 @@ class Runs:
                     why = str(error)
         except Foul as endless:
             raise SideFoul(entry.name, case, endless) from None
+        finally:
+            self.context.dismiss()
         self.context.require_device()
         table, report = parcel.open()
         why = why.rstrip(".") + last_words(player.log)
@@ -184,10 +211,10 @@ class Runs:
         player.resume()
         return follow(player, parcel.feed, *deadline.next_call())
 
-    def _find_lie(self, case: Case, calls: Sequence[Outside], phase: Phase) -> str:
+    def _find_lie(self, case: Case, calls: Sequence[Outside], phase: Phase, company: float) -> str:
         """Why a run's own times cannot be true; "" if they can.  Measures the idle player again before blaming."""
         samples = calls[WARMUPS:]
-        if samples and find_lie(samples, self._idle[case.name]):
+        if samples and find_lie(samples, self._idle[case.name], company):
             self.of(self.idler, case, phase)(0)
-            return find_lie(samples, self._idle[case.name])
+            return find_lie(samples, self._idle[case.name], company)
         return ""

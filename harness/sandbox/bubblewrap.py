@@ -32,6 +32,7 @@ ENVIRONMENT = {
     "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
     "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
     "TRITON_CACHE_DIR": "/cache/triton",
+    "TRITON_CACHE_AUTOTUNING": "1",  # its results, too: otherwise each fresh player tunes again
     "NUMBA_CACHE_DIR": "/cache/numba",
     "CUPY_CACHE_DIR": "/cache/cupy",
     "JAX_COMPILATION_CACHE_DIR": "/cache/jax",
@@ -174,8 +175,8 @@ def _walls(
         arguments += ["--ro-bind", source, path, *(["--ro-bind", source, inside[path]] if inside[path] != path else [])]
     for path in shown:
         arguments += ["--ro-bind", path, path]
-    if (stage / "ninja").exists():
-        arguments += ["--ro-bind", str(stage / "ninja"), "/tools/ninja"]
+    if (stage / "tools").exists():
+        arguments += ["--ro-bind", str(stage / "tools"), "/tools"]
     if (stage / "player").exists():
         arguments += ["--ro-bind", str(stage / "player"), "/player"]
     return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *program]

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from harness.gpu.gpu_memory import Card, CardMemory
+from harness.inside.cuda_driver import Driver
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import cgroup
@@ -50,8 +51,8 @@ _RECENT_S = 1.0
 _RETURN_S = 30.0
 """How long the kernel and the driver may take to free what an ended player held: gigabytes in files that were under way
 between two sockets, and GPU memory."""
-_REFEREES_SHARE = 1 / 16
-"""The share of a GPU's memory that a player must leave free: the referee makes inputs and answers there."""
+_REFEREES_SHARE = 1 / 4
+"""The share of a GPU's memory that a player must leave free: the referee has inputs and outputs there several times."""
 
 
 class MemorySource(Protocol):
@@ -382,9 +383,10 @@ class CardWatch(_Watched):
 
 
 def _held_on_gpu() -> int:
-    """The GPU memory that the referee's torch holds, in bytes; its context existed before the first player."""
+    """The GPU memory of the referee's torch and driver, in bytes; its context existed before the first player."""
     torch: Any = sys.modules.get("torch")
-    return torch.cuda.memory_reserved() if torch and torch.cuda.is_initialized() else 0
+    reserved = torch.cuda.memory_reserved() if torch and torch.cuda.is_initialized() else 0
+    return int(reserved) + Driver.held_bytes
 
 
 def _provable_bytes(processes: Collection[int], meanwhile: Callable[[], None] = lambda: None) -> int:

@@ -194,9 +194,12 @@ class PlayerHandle:
         with contextlib.suppress(OSError):  # it already has exited
             self._control.shutdown(socket.SHUT_WR)
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
         try:
-            self._control.send(write(message))
+            if descriptors:
+                socket.send_fds(self._control, [write(message)], descriptors)
+            else:
+                self._control.send(write(message))
         except BlockingIOError:
             raise Foul(Verdict.RUN_TIME_ERROR, "The process does not read the referee's messages.") from None
         except OSError:

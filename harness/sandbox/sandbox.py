@@ -249,10 +249,25 @@ class Sandbox:
             shutil.rmtree(abandoned, ignore_errors=True)
         stage.chmod(0o755)
         _copy_players_side(stage / "player")
-        if NINJA.is_file():  # a copy, as the players' user may be unable to reach a Python in somebody's home
-            shutil.copy(NINJA, stage / "ninja")
+        # Copies, as the players' user may be unable to reach a Python in somebody's home.
+        (stage / "tools").mkdir()
+        if NINJA.is_file():
+            shutil.copy(NINJA, stage / "tools")
+        if "/" in self.device.driver:
+            shutil.copy(self.device.driver, stage / "tools")
         (stage / "tmp").mkdir()
         return stage
+
+    @property
+    def driver(self) -> str:
+        """The library of the device's driver, for the referee: part of the system, or a file of its own."""
+        driver = self.device.driver
+        return str(self._stage / "tools" / Path(driver).name) if "/" in driver else driver
+
+    @property
+    def _players_driver(self) -> str:
+        driver = self.device.driver
+        return f"/tools/{Path(driver).name}" if self.is_walled and "/" in driver else self.driver
 
     def _start_warm_parent(self, stage: Path) -> None:
         options = {
@@ -261,7 +276,8 @@ class Sandbox:
             "cores": sorted(self.player_cores),
             "threads": len(self.player_cores),
             "libraries": bubblewrap.places_aside(),
-            "device": self.device.name if self.device.is_staged else "",
+            "device": self.device.name if self.device.opens_a_device else "",
+            "driver": self._players_driver,
         }
         self._cleanup.callback(self.warm_parent.end)
 
@@ -291,7 +307,8 @@ class Sandbox:
         player = {
             "library": str(self.cache / "build" / f"{entry.cache}.so"),
             "threads": len(self.player_cores),
-            "device": self.device.name if self.device.is_staged else "",
+            "device": self.device.name if self.device.opens_a_device else "",
+            "driver": self._players_driver,
         }
         ours = {"control": zygote.CONTROL, "results": zygote.RESULTS, "player": player}
         command = self._python("from harness.inside import watch; watch.start()", {**order, **ours})
@@ -324,7 +341,7 @@ class Sandbox:
 
     def company(self) -> Company:
         """A new measurement of other work during a run; without effect before `keep_awake`."""
-        return Company(self.warm_parent.spinners, referee_spins=not self.device.is_staged)
+        return Company(self.warm_parent.spinners, referee_spins=not self.device.opens_a_device)
 
     def listen(self) -> float:
         """The share of a core that other work takes now, while there is no player; 0 before `keep_awake`."""

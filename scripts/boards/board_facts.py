@@ -31,8 +31,10 @@ from pydantic import (
 from harness.records.fields import Digest, Login, Name
 from harness.records.judgement import Claim
 from harness.records.stats import Interval
+from scripts.competition.settings import Gpu
 from scripts.pages.parts.taken_out import TakenOut
 from scripts.standings.first_place import Record
+from scripts.standings.roofline import Roofline, Throughput, find_floor_score_us
 from scripts.standings.rows import gap_between
 from scripts.standings.standings import Standings
 from scripts.standings.ties import ahead_of, are_tied, tied_ranks
@@ -49,15 +51,18 @@ class SiteModel(BaseModel):
 
 
 class CaseFacts(SiteModel):
-    """One benchmark of a row.  `ratio` is to the anchor; None on self-timed boards."""
+    """One benchmark of a row.  `ratio` is to the anchor; None on self-timed boards.  Older sites lack `throughput`."""
 
     params: dict[Short, Any] = Field(max_length=50)
     time_us: Interval
     ratio: Interval | None = None
+    throughput: Throughput | None = None
 
 
 class RowFacts(SiteModel):
     """A row.  `gap` is the score over the champion's, minus 1; rows of one `band` are tied, except if `unproven`.
+
+    `limit` is the hardware's limit over the score, None if it is unknown.
 
     An unproven row looks faster than the champion by more than a tie, but has not won their duel.  A provisional row's
     interval is too wide to take a place: it ranks after all others.  Older sites lack both.  `unmerged`, whether the
@@ -71,6 +76,7 @@ class RowFacts(SiteModel):
     login: Login
     score_us: Interval
     gap: float
+    limit: float | None = None
     digest: Digest
     language: Short
     lines: NonNegativeInt
@@ -180,9 +186,12 @@ class AuthorFacts(SiteModel):
     rows: tuple[_Place, ...] = Field(max_length=MAX_ROWS)
 
 
-def facts_of(table: Standings, taken_out: Iterable[TakenOut] = (), *, judged: bool = True) -> BoardFacts:
-    """Convert a ranked board to the site's format."""
+def facts_of(
+    table: Standings, taken_out: Iterable[TakenOut] = (), *, judged: bool = True, gpu: Gpu | None = None
+) -> BoardFacts:
+    """Convert a ranked board to the site's format; `gpu` is its machine, if known."""
     board, task = table.board, table.board.task
+    roofline, floor = Roofline(work=task.work, gpu=gpu), find_floor_score_us(board, gpu)
     facts = {
         "task": task.name,
         "title": task.title,
@@ -197,8 +206,9 @@ def facts_of(table: Standings, taken_out: Iterable[TakenOut] = (), *, judged: bo
                 "task": task.name,
                 "gpu": board.gpu,
                 **row.facts,
+                "limit": floor / row.score_us.value if floor else None,
                 "unmerged": None,
-                "cases": [case.facts for case in row.cases],
+                "cases": [case.facts(roofline) for case in row.cases],
             }
             for row in table.rows
         ],

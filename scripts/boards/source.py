@@ -61,7 +61,8 @@ class LedgerSource:
         counted = self._moderated.counted(contents.judgements)
         out = taken_out_of(contents.judgements, self._moderated)
         table = standings(board, counted, allow_unwalled=self._allow_unwalled)
-        return facts_of(table, out, judged=self._machines is None or board.gpu in self._machines)
+        gpu = (self._machines or {}).get(board.gpu)
+        return facts_of(table, out, judged=self._machines is None or gpu is not None, gpu=gpu)
 
 
 class SiteSource:

@@ -11,15 +11,26 @@ from rich.text import Text
 from harness.records.judgement import Claim
 from harness.records.stats import PROVISIONAL, Interval, tied
 from scripts.boards.board_facts import BoardFacts, RecordFacts, RowFacts
-from scripts.common.terminal import cell, table
-from scripts.common.text import format_error, format_gap, format_interval, format_speedup, format_us, in_words, plain
+from scripts.common.terminal import case_table, cell, table
+from scripts.common.text import (
+    format_error,
+    format_gap,
+    format_interval,
+    format_limit,
+    format_speedup,
+    format_us,
+    in_words,
+    plain,
+)
 
 
 def standings_table(board: BoardFacts) -> Group:
     """All rows of a board."""
-    columns = ("Rank", "Author", "Time", "±", "Gap", "Language", "Judged")
-    made = table(f"{plain(board.title)} on {board.gpu}", *columns, right=("Rank", "Time", "±", "Gap", "Judged"))
-    made.columns[1].max_width, made.columns[5].max_width = 24, 10
+    has_limit = any(row.limit for row in board.rows)
+    numbers = ("Time", "±", "Gap", *(["Of limit"] if has_limit else []))
+    columns = ("Rank", "Author", *numbers, "Language", "Judged")
+    made = table(f"{plain(board.title)} on {board.gpu}", *columns, right=("Rank", *numbers, "Judged"))
+    made.columns[1].max_width, made.columns[-2].max_width = 24, 10
     for row in board.rows:
         made.add_row(
             _rank(board, row),
@@ -27,10 +38,21 @@ def standings_table(board: BoardFacts) -> Group:
             format_us(row.score_us.value),
             format_error(row.score_us).removeprefix("±"),
             "" if row.rank == 1 else format_gap(row.gap),
+            *([format_limit(row.limit) if row.limit else ""] if has_limit else []),
             cell(row.language),
             f"{row.judgements}×",
         )
-    return Group(made, *(Text(remark, "dim") for remark in _remarks(board)))
+    return Group(made, *(Text(remark, "dim") for remark in _remarks(board)), *_benchmarks_of_first(board))
+
+
+def _benchmarks_of_first(board: BoardFacts) -> Iterator[Table | str]:
+    """The times of the first row with their throughput, case by case."""
+    for row in board.rows[:1]:
+        counted = [case for case in row.cases if case.throughput]
+        if counted:
+            yield ""
+            lines = ((case.params, f"{format_us(case.time_us.value)} · {case.throughput}") for case in counted)
+            yield case_table(f"Benchmarks of {row.login}", lines)
 
 
 def lines_below(board: BoardFacts) -> Iterator[str]:

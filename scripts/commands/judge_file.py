@@ -7,6 +7,7 @@ file ─► which task?   --task-dir; else --task, its directive and its folder,
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from harness.records.counters import Counters
 from harness.records.errors import SubmissionError
@@ -26,12 +28,15 @@ from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_directives, read_submission, task_of
 from harness.task.task import Board, Task, load_task
 from scripts.common.options import PATH, in_sandbox, options
-from scripts.common.terminal import Display, cell, console, quoting, say, table, verdict_text
+from scripts.common.terminal import Display, case_table, cell, console, quoting, say, table, verdict_text
 from scripts.common.text import format_error, format_percent, format_us, in_words, plain
+from scripts.competition.boards import find_settings
 from scripts.competition.completion import gpu_names, task_names
 from scripts.competition.repository import choose_board, is_of_competition, require_task
+from scripts.competition.settings import SettingsError
 from scripts.standings.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
 from scripts.standings.profiles import WORD, kernel_table, parts_of, troubles_of
+from scripts.standings.roofline import NO_ROOFLINE, Roofline
 
 _LOG_LINES = 30
 _NEXT_HERE = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
@@ -52,8 +57,8 @@ placed = options(
 _judging = options(
     click.argument("file", type=PATH),
     placed,
-    click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON."),
-    click.option("--out", type=PATH, help="Write the judgement to this file."),
+    click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON, with throughput."),
+    click.option("--out", type=PATH, help="Write the judgement itself to this file, as for `pullrank verify`."),
 )
 
 
@@ -124,10 +129,11 @@ def judge_file(
         except OSError as error:
             raise SubmissionError(f"--reports {reports}: cannot create the folder: {error.strerror}") from None
     judgement = judge_here(board, submission, mode, name=file.name, sandbox=sandbox, reports=reports)
+    roofline = roofline_here(board, judgement)
     if as_json:
-        click.echo(judgement.to_json(), nl=False)
+        click.echo(_to_json(judgement, roofline), nl=False)
     else:
-        show(judgement, console())
+        show(judgement, console(), roofline)
         given = {"--task": task, "--task-dir": task_dir, "--gpu": gpu, "--sandbox": sandbox.replace("auto", "")}
         again = [word for name, value in given.items() if value for word in (name, str(value))]
         here = f"`{shlex.join(['pullrank', 'benchmark', str(file), *again])}`{_NEXT_HERE.get(mode)}"
@@ -137,6 +143,26 @@ def judge_file(
     if out:
         out.write_text(judgement.to_json(), "utf-8")
     return exit_code_of(judgement.verdict)
+
+
+def roofline_here(board: Board, judgement: Judgement) -> Roofline:
+    """The board's roofline, without the GPU's peaks if this machine has another device."""
+    try:
+        settings = find_settings(board.task.folder.parent)
+    except SettingsError:
+        settings = None
+    gpu = settings.gpus.get(board.gpu) if settings else None
+    is_other = gpu and gpu.device and not judgement.machine.is_a(gpu.device)
+    return Roofline(work=board.task.work, gpu=None if is_other else gpu)
+
+
+def _to_json(judgement: Judgement, roofline: Roofline) -> str:
+    """The judgement, in which each case that has a throughput says it."""
+    made = json.loads(judgement.to_json())
+    for case, facts in zip(judgement.cases, made["cases"], strict=True):
+        if throughput := roofline.of(case):
+            facts["throughput"] = throughput.model_dump()
+    return json.dumps(made, indent=1) + "\n"
 
 
 def _then_there(mode: Mode, file: Path, submission: Submission, task: Task) -> str:
@@ -202,7 +228,7 @@ def exit_code_of(verdict: Verdict) -> int:
     return {Verdict.ACCEPTED: 0, Verdict.JUDGING_ERROR: 3}.get(verdict, 1)
 
 
-def show(judgement: Judgement, stdout: Console) -> None:
+def show(judgement: Judgement, stdout: Console, roofline: Roofline = NO_ROOFLINE) -> None:
     """Print all cases of a judgement, then its verdict and what to do."""
     with quoting(stdout):
         if judgement.tests:
@@ -211,8 +237,10 @@ def show(judgement: Judgement, stdout: Console) -> None:
             stdout.print(_benchmarks_table(judgement), "")
         if any(case.told for case in judgement.benchmarks):
             stdout.print(_told_table(judgement), "")
+        if rates := [(case.params, str(rate)) for case in judgement.benchmarks if (rate := roofline.of(case))]:
+            stdout.print(case_table("Throughput", rates), "")
         if judgement.profiles:
-            _show_profiles(judgement.profiles, stdout)
+            _show_profiles(judgement.profiles, stdout, roofline)
         timed = [case.timing or case.told for case in judgement.benchmarks]
         for note in dict.fromkeys(one.note for one in timed if one and one.note):
             stdout.print(f"Note: {plain(note)}", soft_wrap=True)
@@ -231,10 +259,12 @@ def show(judgement: Judgement, stdout: Console) -> None:
         stdout.print(judgement.verdict.help, soft_wrap=True)
 
 
-def _show_profiles(profiles: Sequence[CaseResult], stdout: Console) -> None:
+def _show_profiles(profiles: Sequence[CaseResult], stdout: Console, roofline: Roofline) -> None:
     for case in profiles:
         if case.profile:
-            stdout.print(_profile_table(case, case.profile), "")
+            call = f"{in_words(case.params)}: {roofline.line(case.params, case.profile.call_us)}"
+            stdout.print(Text(plain(call), "bold"), soft_wrap=True)
+            stdout.print(_profile_table(case.profile), "")
             if case.profile.counters and case.profile.counters.kernels:
                 stdout.print(_kernels_table(case, case.profile.counters), "")
     for trouble in troubles_of(profiles):
@@ -281,9 +311,9 @@ def _told_table(judgement: Judgement) -> Table:
     return made
 
 
-def _profile_table(case: CaseResult, profile: Profile) -> Table:
+def _profile_table(profile: Profile) -> Table:
     right = ("Calls", "Time", "Share")
-    made = table(f"{in_words(case.params)}: {format_us(profile.call_us)}", "Part", "Where", *right, right=right)
+    made = table("", "Part", "Where", *right, right=right)
     for part in parts_of(profile):
         calls = "" if part.calls is None else str(part.calls)
         made.add_row(cell(part.name), part.where, calls, format_us(part.own_us), format_percent(part.share))

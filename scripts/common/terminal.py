@@ -11,7 +11,7 @@ import re
 import secrets
 import textwrap
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
@@ -23,7 +23,7 @@ from rich.text import Text
 
 from harness.records.progress import Progress
 from harness.records.verdict import Verdict
-from scripts.common.text import plain
+from scripts.common.text import in_words, plain
 
 _LOG_WIDTH = 160
 """Width in columns when writing to a file or a pipe."""
@@ -57,6 +57,14 @@ def table(title: str, *columns: str, right: Collection[str] = ()) -> Table:
 def cell(text: str) -> Text:
     """A table cell with untrusted text."""
     return Text(plain(text))
+
+
+def case_table(title: str, lines: Iterable[tuple[Mapping[str, object], str]]) -> Table:
+    """A line of text for each case, after the case's parameters without the seed."""
+    made = table(title, "Case", "")
+    for params, line in lines:
+        made.add_row(cell(in_words(params, leave_out="seed")), line)
+    return made
 
 
 @contextmanager

@@ -137,6 +137,17 @@ def format_percent(share: float) -> str:
     return f"{share:.1%}".replace("%", " %")
 
 
+def format_limit(share: float) -> str:
+    """A share of the hardware's limit: `62 %`, `3.1 %`."""
+    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else format_percent(share)
+
+
+def format_rate(rate: float, unit: str) -> str:
+    """Three digits of a rate: `412 GB/s`, `3,350 GB/s`."""
+    rate = float(f"{rate:.3g}")
+    return f"{rate:,.0f} {unit}" if rate >= 100 else f"{rate:.3g} {unit}"
+
+
 def format_factor(factor: float) -> str:
     """`2.5×`, `11.0×`, `1,240×`."""
     return f"{factor:.1f}×" if factor < 99.95 else f"{factor:,.0f}×"

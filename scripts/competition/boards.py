@@ -9,11 +9,11 @@ A folder of tasks without settings is not a competition, and has all the boards 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from harness.task.task import Task
-from scripts.competition.settings import SETTINGS, Settings, load_settings
+from scripts.competition.settings import SETTINGS, Gpu, Settings, load_settings
 from scripts.ledger.ledger import Ledger
 
 Machines = Collection[str] | None
@@ -40,7 +40,7 @@ def find_settings(tasks: Path) -> Settings | None:
     return load_settings(settings) if settings.is_file() else None
 
 
-def find_machines(tasks: Path) -> Machines:
+def find_machines(tasks: Path) -> Mapping[str, Gpu] | None:
     """The machines in those settings; raises like `find_settings`."""
     settings = find_settings(tasks)
     return settings.gpus if settings else None

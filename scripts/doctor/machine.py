@@ -182,6 +182,8 @@ def _gpus() -> Iterator[Finding]:
         yield from _compute_mode(one)
     detail = f"{gpu.vendor} at {gpu.node}, {gpu.id or 'without an id'}{library}; {len(ours)} of {len(gpus)} judge"
     yield Finding("GPU", LIMITED if faults else OK, detail, "; ".join(faults))
+    if gpu.vendor == "nvidia":
+        yield _sealed_memory()
     yield _profiler(gpu.vendor)
     yield _cuda()
 
@@ -216,6 +218,17 @@ def _compute_mode(gpu: GpuNode) -> Iterator[Finding]:
             fault = "" if mode == "Default" else f"compute mode {mode}"
             remedy = "nvidia-smi -c 0, as root: referee and player share the GPU"
             yield check("GPU's mode", fault, f"compute mode {mode}", remedy, LIMITED)
+
+
+def _sealed_memory(library: str = "libcuda.so.1") -> Finding:
+    """Whether the referee can share memory of an NVIDIA GPU for one window at a time.  In a subprocess, as the driver's
+    context takes hundreds of megabytes."""
+    code = f"from harness.inside.cuda_driver import Driver; print('found:' + Driver({library!r}).find_obstacle())"
+    said = _output([sys.executable, "-c", code], seconds=60)
+    obstacle, _, remedy = said.removeprefix("found:").partition(": ")
+    if not said.startswith("found:"):
+        obstacle, remedy = "the driver's library does not work", f"`{sys.executable} -c {code!r}` shows the reason"
+    return check("sealed memory", obstacle, "the referee can share the GPU's memory with players", remedy, LIMITED)
 
 
 def _cuda() -> Finding:

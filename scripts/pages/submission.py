@@ -172,7 +172,7 @@ def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Plac
         "unmerged": site.is_unmerged(newest),
         "pull_request": newest.submission.pull_request,
         "page": submission_path(board, entry.login, entry.digest),
-        "cases": [case.facts for case in entry.cases],
+        "cases": [case.facts(site.roofline(board)) for case in entry.cases],
     }
 
 

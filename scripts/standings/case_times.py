@@ -14,6 +14,7 @@ from typing import Any
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval, median, ratio_interval
 from harness.records.times import Timing, ToldTiming, told_time
+from scripts.standings.roofline import Roofline
 
 MAX_POOLED = 20
 """The newest judgements of a file that are pooled.  More would be slow and add no precision."""
@@ -31,13 +32,14 @@ class CaseTime:
     ratio: Interval | None = None
     nominal_us: float | None = None
 
-    @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self, roofline: Roofline) -> dict[str, Any]:
         """The benchmark for scripts."""
+        throughput = roofline.throughput(self.params, self.time_us.value)
         return {
             "params": dict(self.params),
             "time_us": self.time_us.model_dump(),
             "ratio": self.ratio and self.ratio.model_dump(),
+            "throughput": throughput and throughput.model_dump(),
         }
 
 

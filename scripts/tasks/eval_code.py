@@ -32,7 +32,9 @@ _MAIN = {"harness/judge.py": "the main path: a submission and a board in, a judg
 _WALLS = {"harness/sandbox/sandbox.py": "the sandbox that the submission runs in"}
 _REFEREE = {
     "harness/rules/game.py": "the order of play, until a case is not accepted",
-    "harness/referee/referee.py": "one call: send the inputs, open the window, take the output, check it",
+    "harness/referee/referee.py": "one call: inputs, window, output, check",
+    "harness/referee/host_memory.py": "on a CPU: passes inputs and outputs through the player's memory",
+    "harness/referee/sealed.py": "on NVIDIA's GPUs: reveals inputs for one window, and times it on the GPU",
     "harness/referee/sampling.py": "how often to play each benchmark, and the times that follow from the samples",
     "harness/referee/reference.py": "calls the task's own code",
     "harness/referee/checker.py": "`compare`, which tasks use to check outputs",

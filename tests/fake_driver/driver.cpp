@@ -1,9 +1,11 @@
 // A CUDA driver without a GPU: the functions that PullRank calls, on memory of the host.
 //
 // Device memory is a memfd, a shared handle is its descriptor, and a device address is a host address.  Each stream is
-// a thread.  A kernel runs in slices, and only while it holds the lock of "the GPU": a file that FAKE_GPU names, and
-// that all processes share.  So one context runs at a time, and a kernel that never ends does not keep others out.
-// Times are the machine's own.  FAKE_GPU_BYTES limits the size of one allocation.
+// a thread.  A kernel runs in slices, and only while it holds the lock of "the GPU": the file of this library, which all
+// processes share.  So one context runs at a time, and a kernel that never ends does not keep others out.  The lock of a
+// process that is stopped in the middle of a slice is passed over.  Times are the machine's own.
+//
+// Environment: FAKE_GPU_ABSENT, FAKE_GPU_MPS, FAKE_GPU_EXCLUSIVE; FAKE_GPU_BYTES limits the size of one allocation.
 
 #include <atomic>
 #include <condition_variable>
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <deque>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <functional>
 #include <map>
@@ -30,6 +33,7 @@ enum Result { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100
               NOT_READY = 600 };
 constexpr size_t GRANULARITY = 2 << 20;
 constexpr int64_t SLICE_NS = 1'000'000;
+constexpr int64_t PATIENCE_NS = 300'000'000;
 
 int64_t now_ns() {
     timespec time;
@@ -42,12 +46,21 @@ size_t limit() {
     return text ? strtoull(text, nullptr, 10) : 1ULL << 32;
 }
 
+const char *path_of_this_library() {
+    Dl_info facts;
+    dladdr((void *)&path_of_this_library, &facts);
+    return facts.dli_fname;
+}
+
 // The lock of the GPU.  Each stream has its own, because flock excludes open files, not threads.
 class Gpu {
   public:
-    Gpu() : file_(open(getenv("FAKE_GPU"), O_RDWR | O_CLOEXEC)) {}
+    Gpu() : file_(open(path_of_this_library(), O_RDONLY | O_CLOEXEC)) {}
     ~Gpu() { close(file_); }
-    void take() { flock(file_, LOCK_EX); }
+    void take() {
+        for (int64_t give_up = now_ns() + PATIENCE_NS; flock(file_, LOCK_EX | LOCK_NB) && now_ns() < give_up;)
+            usleep(50);
+    }
     void leave() { flock(file_, LOCK_UN); }
 
   private:
@@ -176,8 +189,7 @@ struct Properties { int type, handles; Location location; void *win32; uint8_t f
 extern "C" {
 
 int cuInit(unsigned) {
-    const char *gpu = getenv("FAKE_GPU");
-    return gpu && access(gpu, R_OK | W_OK) == 0 ? SUCCESS : NO_DEVICE;
+    return getenv("FAKE_GPU_ABSENT") ? NO_DEVICE : SUCCESS;
 }
 
 int cuGetErrorName(int code, const char **name) {
@@ -192,8 +204,13 @@ int cuGetErrorName(int code, const char **name) {
 
 int cuDeviceGet(int *device, int ordinal) { return *device = ordinal, ordinal ? NO_DEVICE : SUCCESS; }
 int cuDeviceGetAttribute(int *value, int attribute, int) {
-    const char *mps = getenv("FAKE_GPU_MPS");  // attribute 133
-    return *value = attribute == 133 ? mps != nullptr : 1, SUCCESS;
+    switch (attribute) {
+    case 20: return *value = getenv("FAKE_GPU_EXCLUSIVE") ? 3 : 0, SUCCESS;  // compute mode
+    case 38: return *value = 1 << 16, SUCCESS;                               // L2 cache
+    case 102: case 103: return *value = 1, SUCCESS;                          // virtual memory, descriptors of it
+    case 133: return *value = getenv("FAKE_GPU_MPS") != nullptr, SUCCESS;
+    default: return INVALID_VALUE;
+    }
 }
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = (void *)1, SUCCESS; }
 int cuCtxSetCurrent(void *) { return SUCCESS; }
@@ -208,8 +225,9 @@ int cuMemCreate(uint64_t *handle, size_t size, const Properties *wanted, unsigne
     if (!size || size % GRANULARITY || wanted->type != 1 || wanted->handles != 1 || wanted->location.type != 1)
         return INVALID_VALUE;
     if (size > limit()) return OUT_OF_MEMORY;
-    int file = memfd_create("device memory", MFD_CLOEXEC);
+    int file = memfd_create("device memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0 || ftruncate(file, off_t(size))) return OUT_OF_MEMORY;
+    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);  // nobody changes the size of a GPU's memory
     return *handle = uint64_t(file), SUCCESS;
 }
 
@@ -268,6 +286,11 @@ int cuMemcpyHtoD_v2(uint64_t target, const void *source, size_t size) {
 int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t size) {
     cuCtxSynchronize();
     return memcpy(target, (void *)source, size), SUCCESS;
+}
+
+int cuMemcpyDtoD_v2(uint64_t target, uint64_t source, size_t size) {
+    cuCtxSynchronize();
+    return memcpy((void *)target, (void *)source, size), SUCCESS;
 }
 
 int cuStreamCreate(void **stream, unsigned) {

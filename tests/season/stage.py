@@ -154,7 +154,7 @@ class BoardSeason:
             message=cases[-1].message if failed else "",
             cases=cases,
             duel=duel,
-            claim=Claim.BOUNDED if board.gpu == "CPU" else Claim.INSIDE_TIMED,
+            claim=Claim.BOUNDED,
             machine=machine,
             sandbox=SandboxInfo(kind="bubblewrap", stop="freezer"),
             harness=HarnessInfo(version="0.1.0", method=1, digest="5" * 64),

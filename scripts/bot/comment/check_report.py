@@ -21,6 +21,7 @@ from scripts.bot.evaluate import workflow_runs
 from scripts.common.text import plain, shorten
 from scripts.github.checks import MAX_ANNOTATIONS, MAX_TEXT, Annotation, Check, CheckState
 from scripts.ledger.request import Request
+from scripts.standings.roofline import NO_ROOFLINE, Roofline
 from scripts.standings.standings import Standings
 
 MAX_REMARK = 1000
@@ -29,22 +30,29 @@ _LINE = re.compile(r"^(?:line |(submission\.(?:py|cu)):)([0-9]{1,7})\b")
 
 
 def check_of_judgement(
-    request: Request, judgement: Judgement, title: str, report: str, standings: Standings | None
+    request: Request,
+    judgement: Judgement,
+    title: str,
+    report: str,
+    standings: Standings | None,
+    roofline: Roofline = NO_ROOFLINE,
 ) -> Check:
-    """The check run of a judgement; `report` is its Markdown, `standings` those of its board."""
+    """The check run of a judgement; `report` is its Markdown, `standings` and `roofline` are its board's."""
     state = CheckState.SUCCESS if judgement.verdict is Verdict.ACCEPTED else CheckState.FAILURE
     return replace(
         workflow_runs.check_of(request, state, title),
         summary=report,
-        text=facts_as_text(judgement, request, standings),
+        text=facts_as_text(judgement, request, standings, roofline),
         annotations=tuple(remarks(judgement, request))[:MAX_ANNOTATIONS],
         run_url=judgement.run_url or "",
     )
 
 
-def facts_as_text(judgement: Judgement, request: Request, standings: Standings | None = None) -> str:
+def facts_as_text(
+    judgement: Judgement, request: Request, standings: Standings | None = None, roofline: Roofline = NO_ROOFLINE
+) -> str:
     """The judgement's facts as a fenced block of JSON; drops cases until it fits."""
-    cases = [_case(case) for case in judgement.cases]
+    cases = [_case(case, roofline) for case in judgement.cases]
     while True:
         text = f"```json\n{json.dumps(_harmless(_facts(judgement, request, cases, standings)), indent=1)}\n```\n"
         if len(text) <= MAX_TEXT or not cases:
@@ -80,7 +88,7 @@ def _standing(judgement: Judgement, standings: Standings | None) -> dict[str, An
     return {"rank": row.rank, "of": len(standings.rows), "gap": row.gap, "provisional": row.provisional}
 
 
-def _case(case: CaseResult) -> dict[str, Any]:
+def _case(case: CaseResult, roofline: Roofline) -> dict[str, Any]:
     facts: dict[str, Any] = {"kind": case.kind, "params": dict(case.params), "verdict": case.verdict}
     if case.message:
         facts["message"] = case.message
@@ -92,6 +100,8 @@ def _case(case: CaseResult) -> dict[str, Any]:
     if case.profile:
         absent = None if case.profile.counters else {"counters"}
         facts["profile"] = case.profile.model_dump(exclude=absent) | {"elsewhere_us": case.profile.elsewhere_us}
+    if throughput := roofline.of(case):
+        facts["throughput"] = throughput.model_dump()
     return facts
 
 

@@ -42,6 +42,7 @@ from scripts.standings.claims import (
 )
 from scripts.standings.profiles import WORD, kernel_table, parts_of, troubles_of
 from scripts.standings.provisional import provisional_sentence
+from scripts.standings.roofline import NO_ROOFLINE, Roofline
 from scripts.standings.rows import Row
 from scripts.standings.standings import Standings
 
@@ -62,6 +63,7 @@ def render(
     standings: Standings | None = None,
     earlier: Sequence[Judgement] = (),
     hidden: Moderation | None = None,
+    roofline: Roofline = NO_ROOFLINE,
 ) -> str:
     """The report.
 
@@ -69,6 +71,7 @@ def render(
         standings: those that include this judgement; without them there is no rank and nothing to compare with.
         earlier: the author's judgements on this board, in ledger order.
         hidden: the decision that holds or disqualifies this judgement, if there is one.
+        roofline: of the board; without it there is no throughput.
     """
     if judgement.edition != board.edition:
         standings = None  # A new edition has started since: there is nothing to compare with.
@@ -78,8 +81,8 @@ def render(
         _failure(judgement),
         _hidden(hidden, standings, place) if hidden else _place(judgement, standings, place),
         _duel(judgement.duel, judgement, standings, hidden),
-        benchmarks(judgement, board, standings, earlier),
-        _profiles(judgement),
+        benchmarks(judgement, board, standings, earlier, roofline),
+        _profiles(judgement, roofline),
         _tests(judgement, board),
         _next(judgement),
         _small_print(judgement),
@@ -189,14 +192,15 @@ def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> s
 # The cases.
 
 
-def _profiles(judgement: Judgement) -> str:
-    profiles = [(case_name(case.kind, case.params), case.profile) for case in judgement.profiles if case.profile]
+def _profiles(judgement: Judgement, roofline: Roofline) -> str:
+    profiles = [(case, case.profile) for case in judgement.profiles if case.profile]
     if not profiles:
         return ""
     head = ("Part", "Where", "Calls:", "Time:", "Share:")
     said: list[str] = []
-    for number, (name, one) in enumerate(profiles[:MAX_PROFILES], 1):
-        said.append(f"{name}, one call of {format_us(one.call_us)}:\n\n{table(head, _parts(one))}")
+    for number, (case, one) in enumerate(profiles[:MAX_PROFILES], 1):
+        call = f"{case_name(case.kind, case.params)}, one call of {roofline.line(case.params, one.call_us)}"
+        said.append(f"{call}:\n\n{table(head, _parts(one))}")
         if one.counters and one.counters.kernels:
             said.append(_kernels(one.counters, number, judgement.run_url))
     troubles = [inline(trouble, 500) for trouble in troubles_of(judgement.profiles)]

@@ -4,7 +4,8 @@
     | `size: 1024`   | 40.00 µs ±0.4 % | **−12.3 %** |    ≈ +0.2 % |             2.50× |
     | geometric mean | …
 
-`≈` marks differences within the noise, by the same rule that makes rows tied.
+`≈` marks differences within the noise, by the same rule that makes rows tied.  If the task counts its `work`, the
+throughput is below the time: `412 GB/s · 61 % of the limit`.
 
 The rivals are the author's last judgement and best other file, and first place if it is another's.  Each time is the
 ratio to the anchor multiplied by the anchor's usual time on this board, so that differences between judging machines
@@ -21,10 +22,11 @@ from typing import Any
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.stats import Interval, score, tied
 from harness.task.task import Board
-from scripts.bot.comment.markdown import case_name, first_paragraph, solid, table
+from scripts.bot.comment.markdown import NBSP, case_name, first_paragraph, solid, table
 from scripts.common.text import format_gap, format_interval, format_us, inline
 from scripts.standings.case_times import CaseTime, case_times
 from scripts.standings.eligibility import ranking, shape
+from scripts.standings.roofline import NO_ROOFLINE, Roofline
 from scripts.standings.standings import Standings
 
 MAX_CASES = 40
@@ -112,7 +114,11 @@ def _first(judgement: Judgement, standings: Standings) -> Iterator[Rival]:
 
 
 def benchmarks(
-    judgement: Judgement, board: Board, standings: Standings | None, earlier: Sequence[Judgement] = ()
+    judgement: Judgement,
+    board: Board,
+    standings: Standings | None,
+    earlier: Sequence[Judgement] = (),
+    roofline: Roofline = NO_ROOFLINE,
 ) -> str:
     """The table with remarks below it; empty if nothing was timed.
 
@@ -125,7 +131,7 @@ def benchmarks(
         return ""
     rivals = find_rivals(judgement, standings, earlier) if standings else ()
     times = [measured(case, _nominal_us(case, board, standings)) for case in cases]
-    rows = [_row(case, time, rivals) for case, time in zip(cases, times, strict=True)]
+    rows = [_row(case, time, rivals, roofline) for case, time in zip(cases, times, strict=True)]
     known = [time for time in times if time]
     if len(known) == len(board.benchmarks) > 1 and board.ranking_by in _MEANS:
         rows.append(_together(known, rivals, board.ranking_by))
@@ -139,14 +145,20 @@ def _nominal_us(case: CaseResult, board: Board, standings: Standings | None) -> 
     return next((us for one, us in known if shape(one.params) == shape(case.params)), None)
 
 
-def _row(case: CaseResult, time: CaseTime | None, rivals: Sequence[Rival]) -> tuple[str, ...]:
+def _row(case: CaseResult, time: CaseTime | None, rivals: Sequence[Rival], roofline: Roofline) -> tuple[str, ...]:
     if not time:
         return _name(case), case.verdict, *("" for _ in rivals), first_paragraph(case.message)
     others = (rival.find_case(case.params) for rival in rivals)
     gaps = (_against(time.time_us, other.time_us if other else None) for other in others)
     best_us = min(run.best_us for run in case.told.runs) if case.told else 0.0
     last = f"{1 / time.ratio.value:.2f}×" if time.ratio else solid(format_us(best_us))
-    return _name(case), solid(format_interval(time.time_us)), *gaps, last
+    return _name(case), solid(format_interval(time.time_us)) + _below(time, roofline), *gaps, last
+
+
+def _below(time: CaseTime, roofline: Roofline) -> str:
+    """The throughput as a small line of its own; it breaks only after a dot."""
+    throughput = roofline.throughput(time.params, time.time_us.value)
+    return f"<br><sub>{solid(str(throughput)).replace(f'·{NBSP}', '· ')}</sub>" if throughput else ""
 
 
 def _name(case: CaseResult) -> str:

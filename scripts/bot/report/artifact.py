@@ -150,7 +150,7 @@ def why_not_the_answer(
         return "its cases are not the board's"
     if judgement.edition == board.edition and judgement.duel and not _is_duel_of(judgement.duel, board):
         return "its duel does not match the board's cases or its own times"
-    if judgement.claim.weakness < highest_claim(board, judgement.sandbox.kind).weakness:
+    if judgement.claim.weakness < highest_claim(board, judgement.sandbox.kind, judgement.machine.device).weakness:
         return f"it claims more than its board allows: {judgement.claim}"
     if gpu.device and not judgement.machine.is_a(gpu.device):
         return f"it was judged on a device other than {' or '.join(gpu.device)}"
@@ -161,11 +161,12 @@ def why_not_the_answer(
     return ""
 
 
-def highest_claim(board: Board, sandbox: str) -> Claim:
+def highest_claim(board: Board, sandbox: str, device: str) -> Claim:
     """The most that a board's times can claim, as the harness decides it: who controls a machine can forge it."""
     if sandbox == "none" or not board.task.is_refereed:
         return Claim.SELF_TIMED
-    return Claim.BOUNDED if board.gpu == "CPU" else Claim.INSIDE_TIMED
+    is_amd = board.gpu != "CPU" and device.startswith("AMD")
+    return Claim.INSIDE_TIMED if is_amd else Claim.BOUNDED
 
 
 def _are_cases_of(judgement: Judgement, board: Board) -> bool:

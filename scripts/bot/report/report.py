@@ -39,6 +39,7 @@ from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import boards, either, requests_of_author_of, under
 from scripts.ledger.request import Ending, EndState, Request
+from scripts.standings.roofline import NO_ROOFLINE, Roofline
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -85,7 +86,8 @@ def run(
         if not ending or (ending.state is EndState.JUDGED) != bool(outcome.judgement):
             return f"{request_id}: already ended differently; nothing to deliver"
         tables = Tables(branch.ledger, context.root)
-        section, check = _words(request, outcome, again, ending, board, tables)
+        roofline = Roofline(work=board.task.work, gpu=context.settings.gpus.get(board.gpu)) if board else NO_ROOFLINE
+        section, check = _words(request, outcome, again, ending, board, tables, roofline)
         if run_id and not check.summary:
             check = replace(check, summary=f"[The run's page]({context.run_url(run_id)}) has its log.")
         due = find_due(of_pull.statuses, request.head_sha, tables) if request.is_ranked else None
@@ -132,13 +134,14 @@ def _words(
     ending: Ending,
     board: Board | None,
     tables: Tables,
+    roofline: Roofline,
 ) -> tuple[BoardSection | None, Check]:
     """The board's section of the comment, if the ledger alone does not give it; and its check run."""
     if outcome.judgement and board:
         judged, standings = outcome.judgement, tables.of(board)
-        report = render(judged, board, standings, tables.earlier(judged), tables.hidden(judged))
+        report = render(judged, board, standings, tables.earlier(judged), tables.hidden(judged), roofline)
         section = done_section(request, judged.verdict, report)
-        return section, check_of_judgement(request, judged, section.facts.summary, report, standings)
+        return section, check_of_judgement(request, judged, section.facts.summary, report, standings, roofline)
     if again:
         return None, workflow_runs.check_of(again, CheckState.QUEUED, "failed on our side; judged again")
     return None, check_without_report(request, ending)

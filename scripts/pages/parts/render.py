@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from scripts.common.text import format_error, format_gap, format_percent, format_speedup, format_us, plain
+from scripts.common.text import format_error, format_gap, format_limit, format_percent, format_speedup, format_us, plain
 from scripts.pages.parts import paths, words
 from scripts.standings.claims import claim_sentence, is_self_timed, is_unwalled
 
@@ -76,7 +76,7 @@ def environment() -> Environment:
     env.filters["speedup"] = format_speedup
     numbers: dict[str, Callable[[Any], str]] = {
         "us": format_us, "error": format_error, "gap": format_gap, "percent": format_percent, "gain": words.gain,
-        "limit": words.limit, "lost": words.lost, "seconds": words.seconds, "bound": words.bound,
+        "limit": format_limit, "lost": words.lost, "seconds": words.seconds, "bound": words.bound,
         "duel_sentence": words.duel_sentence, "behind": words.behind,
     }  # fmt: skip
     env.filters |= {name: _unbroken(number) for name, number in numbers.items()}

@@ -13,7 +13,7 @@ from harness.records.judgement import Judgement
 from harness.task.task import Board, Task
 from scripts.competition.settings import Gpu
 from scripts.pages.parts.code import render_guide
-from scripts.standings.roofline import find_floors_us
+from scripts.standings.roofline import Roofline, find_floors_us
 
 RUNS_LIVE = timedelta(days=90)
 """GitHub deletes the runs of public repositories, with their logs, after this time."""
@@ -96,7 +96,10 @@ class Site:
 
     def floors_us(self, board: Board) -> tuple[float, ...] | None:
         """The hardware's limit for each of a board's benchmarks, in microseconds; None if unknown."""
-        return find_floors_us(board, (self.gpus or {}).get(board.gpu))
+        return find_floors_us(board, self.roofline(board).gpu)
+
+    def roofline(self, board: Board) -> Roofline:
+        return Roofline(work=board.task.work, gpu=(self.gpus or {}).get(board.gpu))
 
     def judges(self, board: Board) -> bool:
         """Whether a machine judges the board now; its existing rows are shown in any case."""

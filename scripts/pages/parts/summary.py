@@ -15,7 +15,7 @@ from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import note_of
 from scripts.standings.first_place import Record
 from scripts.standings.provisional import provisional_sentence
-from scripts.standings.roofline import floor_score_us
+from scripts.standings.roofline import Roofline, find_floor_score_us
 from scripts.standings.rows import Position, Row
 from scripts.standings.standings import Standings
 from scripts.standings.ties import tied_ranks
@@ -190,17 +190,19 @@ def summary_of(site: Site, table: Standings) -> BoardSummary:
 
 def places_of(site: Site, table: Standings) -> tuple[Place, ...]:
     """All rows, best first."""
-    floors = site.floors_us(table.board)
-    floor = floor_score_us(floors, table.board.ranking_by) if floors else None
+    roofline = site.roofline(table.board)
+    floor = find_floor_score_us(table.board, roofline.gpu)
     tied = tied_ranks(table.rows)
     below = [*(row.band for row in table.rows[1:]), 0]
     return tuple(
-        _place(site, table, row, floor, tied=row.rank in tied, ends_band=row.band != following)
+        _place(site, table, row, roofline, floor, tied=row.rank in tied, ends_band=row.band != following)
         for row, following in zip(table.rows, below, strict=False)
     )
 
 
-def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied: bool, ends_band: bool) -> Place:
+def _place(
+    site: Site, table: Standings, row: Row, roofline: Roofline, floor: float | None, *, tied: bool, ends_band: bool
+) -> Place:
     leader, newest = table.leader_of(row), row.newest
     limit = floor / row.score_us.value if floor else None
     unmerged = site.is_unmerged(newest)
@@ -225,7 +227,7 @@ def _place(site: Site, table: Standings, row: Row, floor: float | None, *, tied:
             "unmerged": unmerged,
             "pull_request": newest.submission.pull_request,
             "page": submission_path(table.board, row.login, row.digest),
-            "cases": [case.facts for case in row.cases],
+            "cases": [case.facts(roofline) for case in row.cases],
         },
     )
 

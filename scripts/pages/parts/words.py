@@ -58,11 +58,6 @@ class Unit:
         return f"{amount:,.{self.digits}f}" if amount >= 10 ** (1 - self.digits) else f"{amount:.3g}"
 
 
-def limit(share: float) -> str:
-    """A share of the hardware's limit: `62 %`."""
-    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else format_percent(share)
-
-
 def initials(login: str) -> str:
     """Two letters for a login."""
     parts = login.split("-")

@@ -1,0 +1,121 @@
+"""In the player: the memory of a device that the referee shares, with the inputs of calls and room for their outputs.
+
+The referee owns it.  It writes the inputs just before the calls, and copies the outputs away right after them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+
+from harness.inside.cuda_driver import Driver, Mapping
+from harness.inside.outputs import OutputPlace, describe, map_tensors
+from harness.inside.protocol import MAX_SIZE
+
+_ALIGNMENT = 512
+
+
+class SharedMemory:
+    """The memory of one player.  `device` is torch's name for the device, `library` its driver's."""
+
+    _fresh_bytes: ClassVar[Sequence[int]] = ()
+    _blank: ClassVar[list[torch.Tensor]] = []
+
+    def __init__(self, device: str, library: str) -> None:
+        self._device = device
+        self._driver = Driver(library)
+        if device != "cpu":
+            torch.zeros(1, device=device).add_(1)
+            torch.cuda.synchronize()
+        self._mappings: list[Mapping] = []
+        self._output_step = 0
+
+    def lay(self, order: dict[str, Any], descriptors: Sequence[int]) -> list[list[torch.Tensor]]:
+        """Map new memory in place of the old; return the inputs of each call."""
+        while self._mappings:
+            self._driver.unmap(self._mappings.pop())
+        for descriptor, size in zip(descriptors, order["sizes"], strict=True):
+            self._mappings.append(self._driver.open(descriptor, size))
+            os.close(descriptor)
+        places = [self._bytes_of(mapping) for mapping in self._mappings]
+        self._output_step = order["steps"][1]
+        SharedMemory._fresh_bytes, SharedMemory._blank = order["fresh_bytes"], []
+
+        def tensor(call: int, dtype: str, shape: list[int], strides: list[int], place: int, offset: int) -> Any:
+            start = call * order["steps"][place] + offset
+            item = getattr(torch, dtype)
+            elements = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+            span = places[place][start : start + elements * item.itemsize]
+            return span.view(item).as_strided(shape, strides)
+
+        return [[tensor(call, *spec) for spec in order["tensors"]] for call in range(order["calls"])]
+
+    def _bytes_of(self, mapping: Mapping) -> torch.Tensor:
+        if self._device == "cpu":
+            return torch.frombuffer((ctypes.c_ubyte * mapping.size).from_address(mapping.address), dtype=torch.uint8)
+        return torch.as_tensor(_DeviceBytes(mapping), device=self._device)
+
+    def put(self, output: Any, call: int) -> str:
+        """Copy the tensors of an output to the room of this call, unless they are there; describe the output."""
+        room = self._mappings[1]
+        start, end = call * self._output_step, (call + 1) * self._output_step
+        at = start
+
+        def place(tensor: torch.Tensor) -> int:
+            """Where a tensor is in the memory of the outputs; out of it if it is elsewhere."""
+            place = int(tensor.data_ptr()) - room.address
+            return place if 0 <= place < room.size or not tensor.numel() else MAX_SIZE
+
+        def find_end(tensor: torch.Tensor) -> torch.Tensor:
+            nonlocal at
+            if tensor.numel() and start <= (first := place(tensor)) < end:
+                last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+                at = max(at, _aligned(first + (last + 1) * tensor.element_size()))
+            return tensor
+
+        def copy(tensor: torch.Tensor) -> torch.Tensor:
+            nonlocal at
+            size = tensor.numel() * tensor.element_size()
+            is_there = not size or start <= place(tensor) < end
+            if is_there or tensor.device.type != self._device or at + size > end:
+                return tensor
+            target = self._view(room, at, tensor)
+            at += _aligned(size)
+            return target.copy_(tensor.detach())
+
+        map_tensors(output, find_end)
+        return describe(map_tensors(output, copy), place=OutputPlace(self._device, place))
+
+    def _view(self, room: Mapping, at: int, like: torch.Tensor) -> torch.Tensor:
+        """A contiguous tensor at a place in the memory of the outputs."""
+        span = self._bytes_of(Mapping(room.address + at, like.numel() * like.element_size()))
+        return span.view(like.dtype).view(like.shape)
+
+    def synchronize(self) -> None:
+        """Wait for all work of this process on the device."""
+        self._driver.synchronize()
+
+    @classmethod
+    def blank_output(cls) -> list[torch.Tensor]:
+        """Tensors as large as a right output, for a player that computes nothing."""
+        if not cls._blank:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+            cls._blank = [torch.zeros(size, dtype=torch.uint8, device=device) for size in cls._fresh_bytes]
+        return cls._blank
+
+
+class _DeviceBytes:
+    """Memory of the device, as torch reads it."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (mapping.size,), "typestr": "|u1", "data": (mapping.address, False), "version": 3,
+        }  # fmt: skip
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

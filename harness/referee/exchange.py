@@ -1,0 +1,34 @@
+"""How inputs reach a player, and outputs the referee: one module for each way.
+
+host_memory   CPUs: the referee reads and writes the memory of the stopped player
+sealed        NVIDIA GPUs: the referee shares memory of the GPU, and reveals inputs for one window only
+staged        other GPUs: like `host_memory`; the player copies inputs to its GPU, and times the call itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from harness.referee.deadline import Deadline
+from harness.referee.reference import Returned
+from harness.referee.values import Deal
+
+
+class Exchange(Protocol):
+    """Passes inputs and outputs of calls between the referee and one player.  Methods raise Foul or JudgeError."""
+
+    def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline, /) -> None:
+        """Have the player make room for as many inputs of these shapes, unless it has it already."""
+
+    def play(self, hands: Sequence[Deal], deadline: Deadline, /) -> tuple[float, list[Any]]:
+        """Play all these calls in one window; return the time of each, in microseconds, and their outputs."""
+
+    def reveal(self, hand: Deal, deadline: Deadline, /) -> None:
+        """Hand over the inputs of a call that is not timed."""
+
+    def fetch(self, hand: Deal, deadline: Deadline, /) -> Any:
+        """The output of a call that was not timed."""
+
+    def close(self) -> None:
+        """Free what is shared; the player has ended."""

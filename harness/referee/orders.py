@@ -1,0 +1,92 @@
+"""Send orders to one player, let it run until it has answered, and stop it again.
+
+player   stopped ──────────────┐ runs: the window ┌ stopped ────
+referee   …  the inputs · send ┴───── clock ──────┴ the outputs …
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from harness.gpu.gpu_errors import explain as explain_error
+from harness.gpu.gpu_errors import is_out_of_memory
+from harness.inside.protocol import Answer, Done, Failed, Laid
+from harness.records.verdict import Foul, Verdict
+from harness.referee.deadline import Deadline
+from harness.sandbox.player_handle import PlayerHandle
+
+
+class Orders:
+    """The referee's orders to one player."""
+
+    def __init__(self, player: PlayerHandle) -> None:
+        self.player = player
+        self.running_s = 0.0
+        """Seconds from resuming to stopping the player, since it was loaded."""
+        self.starved_s = 0.0
+        """Those of them in which other programs kept it from running."""
+
+    def lay(self, order: dict[str, Any], deadline: Deadline, descriptors: Sequence[int] = ()) -> Laid:
+        """Have the player make room for inputs of new shapes, before they exist."""
+        self.player.send({"do": "lay", **order}, descriptors)
+        starved_s, start = self.player.starved_s, time.perf_counter()
+        try:
+            self.player.resume()
+            packet = self.player.receive(*deadline.next_call())
+            self.player.stop()
+        finally:
+            self._count(time.perf_counter() - start, self.player.starved_s - starved_s, deadline)
+        laid = expect(self.player.read(packet), Laid)
+        assert isinstance(laid, Laid)
+        return laid
+
+    def open_window(self, order: dict[str, Any], deadline: Deadline) -> tuple[float, Answer]:
+        """Let the player carry out an order; return how long that took, in microseconds, and its answer."""
+        self.player.refuse_early_messages()
+        self.player.send(order)
+        ends, late = deadline.next_call()
+        starved_s, start = self.player.starved_s, time.perf_counter_ns()
+        try:
+            self.player.resume()
+            packet = self.player.receive(ends, late)
+            self.player.stop()
+        finally:
+            window_us = (time.perf_counter_ns() - start) / 1e3
+            self._count(window_us / 1e6, self.player.starved_s - starved_s, deadline)
+        self.player.refuse_early_messages()
+        self.player.check_memory()  # the watchdog may have missed a short window
+        return window_us, self.player.read(packet)
+
+    def fetch(self, deadline: Deadline) -> Done:
+        """Have the player put its output where the referee can read it, and describe it."""
+        done = expect(self.open_window({"do": "fetch"}, deadline)[1], Done)
+        assert isinstance(done, Done)
+        return done
+
+    def _count(self, running_s: float, starved_s: float, deadline: Deadline) -> None:
+        """Count the time of a window; the phase does not have to make up for what other programs took of it."""
+        self.running_s += running_s
+        self.starved_s += starved_s
+        deadline.phase_ends += starved_s
+
+
+def expect(answer: Answer, kind: type[Answer]) -> Answer:
+    """The answer, if it is of this kind.  Raises Foul otherwise."""
+    if isinstance(answer, kind):
+        return answer
+    if isinstance(answer, Failed):
+        raise raised(answer)
+    raise Foul(Verdict.SECURITY_VIOLATION, "The process sent an unexpected answer.")
+
+
+def raised(failed: Failed) -> Foul:
+    """The foul for what a submission has raised."""
+    where = f"line {failed.line}: " if failed.line else ""
+    text = f"{where}{failed.error}: {explain_error(failed.message)}".strip().removesuffix(":")
+    if is_out_of_memory(f"{failed.error}: {failed.message}"):
+        return Foul(Verdict.MEMORY_LIMIT_EXCEEDED, text)
+    if failed.error == "ModuleNotFoundError":
+        text += "; it is not installed for this board: ask the organisers to install it, or do without it"
+    return Foul(Verdict.RUN_TIME_ERROR, f"{text}\n\n{failed.traceback}" if failed.traceback else text)

@@ -1,0 +1,201 @@
+"""Inputs and outputs in memory of the GPU that belongs to the referee, which reveals the inputs for one window only.
+
+    player   stopped ───────────────────┐ maps, computes, copies its output ┌ stopped ───
+    referee   inputs · E0 · reveal · send ┴──────────── the calls ──────────┴ seal · E1 · check
+
+The time is E1 − E0 by the referee's own events on the GPU (`harness.gpu.sealed_memory`), so it needs no clock of the
+player's.  It contains two messages between the processes.  An idle player measures how long these take.  To make them
+small beside a short kernel, one window may hold several calls, each with inputs and outputs of its own: the time of a
+call is then the window's share.  The calls may overlap, and a player may merge them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.gpu.gpu_errors import advise, is_out_of_memory
+from harness.gpu.sealed_memory import SealedMemory
+from harness.inside.cuda_driver import Driver, DriverError
+from harness.inside.protocol import MAX_LEAVES, MAX_MESSAGE, Done, tensors_of, write
+from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
+from harness.referee.deadline import Deadline
+from harness.referee.orders import Orders, expect
+from harness.referee.reference import Returned
+from harness.referee.values import Deal, collect, span_bytes
+
+_ALIGNMENT = 512
+"""In bytes, as torch aligns its own tensors."""
+_SPARE_BYTES = 1 << 20
+"""Room for outputs of a wrong shape or dtype, so that the check can say what is wrong with them."""
+_MOST_CALLS = 50
+_WINDOW_BYTES = 256 << 20
+"""Total size of the inputs and outputs of a window with several calls."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where tensors are, in bytes: call number n has its inputs from n * `input_step` on."""
+
+    order: dict[str, Any]
+    places: tuple[int | None, ...]
+    """Each input's place; None for output buffers, which are among the outputs."""
+    calls: int
+    input_step: int
+    output_step: int
+
+    @classmethod
+    def of(cls, hand: Deal, returned: Returned, calls: int) -> _Layout:
+        places: list[tuple[bool, int]] = []
+        ends = [0, 0]
+        for index, tensor in enumerate(hand.tensors):
+            is_output = index in returned.buffers
+            places.append((is_output, ends[is_output]))
+            ends[is_output] = _aligned(ends[is_output] + span_bytes(tensor))
+        ends[1] += sum(map(_aligned, returned.fresh_bytes))
+        ends[1] += _aligned(min(ends[1], _SPARE_BYTES)) + _ALIGNMENT
+        layout = hand.layout
+        order = {
+            "tree": layout["tree"],
+            "tensors": [(*spec, *place) for spec, place in zip(layout["tensors"], places, strict=True)],
+            "calls": calls,
+            "steps": ends,
+            "fresh_bytes": returned.fresh_bytes,
+        }
+        inputs = tuple(None if is_output else offset for is_output, offset in places)
+        return cls(order, inputs, calls, *ends)
+
+
+class Sealed:
+    def __init__(self, orders: Orders, driver: Driver, device: torch.device) -> None:
+        self.orders = orders
+        self._driver = driver
+        self._device = device
+        self._layout: _Layout | None = None
+        self._memory: SealedMemory | None = None
+
+    def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline) -> None:
+        layout = _Layout.of(hands[0], returned, len(hands))
+        if layout == self._layout:
+            return
+        self.close()
+        self._memory = memory = self._allocate(layout)
+        self.orders.lay({**layout.order, "sizes": memory.sizes}, deadline, memory.descriptors)
+        self._layout = layout
+
+    def _allocate(self, layout: _Layout) -> SealedMemory:
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()  # what torch keeps for itself is not there for others
+        sizes = layout.calls * layout.input_step, layout.calls * layout.output_step
+        with _blaming_the_gpu(f"inputs of {sizes[0] >> 20} MiB and outputs of {sizes[1] >> 20} MiB are there twice"):
+            return SealedMemory(self._driver, *sizes)
+
+    def play(self, hands: Sequence[Deal], deadline: Deadline) -> tuple[float, list[Any]]:
+        assert self._memory
+        self._reveal(hands)
+        _, answer = self.orders.open_window({"do": "go", "scalars": [hand.scalars for hand in hands]}, deadline)
+        done = expect(answer, Done)
+        assert isinstance(done, Done)
+        with _blaming_the_gpu():
+            us = self._memory.seal()
+        return us / len(hands), self._collect(done, hands)
+
+    def reveal(self, hand: Deal, _deadline: Deadline) -> None:
+        self._reveal([hand])
+
+    def fetch(self, hand: Deal, deadline: Deadline) -> Any:
+        assert self._memory
+        done = self.orders.fetch(deadline)
+        with _blaming_the_gpu():
+            self._memory.seal()
+        return self._collect(done, [hand])[0]
+
+    def close(self) -> None:
+        """Free the memory of the last layout.  If the player still runs, it keeps what it has mapped."""
+        memory, self._memory, self._layout = self._memory, None, None
+        if memory:
+            with _blaming_the_gpu(), memory:
+                pass
+
+    def _reveal(self, hands: Sequence[Deal]) -> None:
+        memory, layout = self._memory, self._layout
+        assert memory and layout
+        with _blaming_the_gpu():
+            memory.clear()
+            for call, hand in enumerate(hands):
+                start = memory.offered.address + call * layout.input_step
+                for tensor, place in zip(hand.tensors, layout.places, strict=True):
+                    if place is not None and tensor.numel():
+                        self._driver.copy(start + place, tensor.data_ptr(), span_bytes(tensor))
+            memory.reveal()
+
+    def _collect(self, done: Done, hands: Sequence[Deal]) -> list[Any]:
+        """Copy the outputs that the player describes from the sealed memory."""
+        if not isinstance(done.output, list) or len(done.output) != len(hands):
+            raise Foul(Verdict.SECURITY_VIOLATION, "The process returned a wrong number of outputs.")
+        with _blaming_the_gpu():
+            return [
+                collect(output, functools.partial(self._read, output), hand.span_bytes, self._device)
+                for output, hand in zip(done.output, hands, strict=True)
+            ]
+
+    def _read(self, output: Any, place: int, target: int, length: int) -> None:
+        assert self._memory and self._layout
+        if place + length > self._memory.sealed.size:
+            size = sum(spec.span_bytes for spec in tensors_of(output))
+            right = sum(self._layout.order["fresh_bytes"]) or "none"
+            raise Foul(
+                Verdict.WRONG_ANSWER, f"The output takes {size} bytes; a right one takes {right} besides its buffers."
+            )
+        if length:
+            self._driver.copy(target, self._memory.sealed.address + place, length)
+            self._driver.synchronize()
+
+
+def calls_that_fit(hand: Deal, returned: Returned) -> int:
+    """How many calls one window may hold."""
+    layout = _Layout.of(hand, returned, 1)
+    leaves = hand.nodes + len(returned.fresh_bytes) + 1
+    return max(1, min(
+        _MOST_CALLS,
+        _WINDOW_BYTES // (layout.input_step + layout.output_step),
+        MAX_LEAVES // (2 * leaves),
+        MAX_MESSAGE // 2 // len(write({"scalars": hand.scalars})),
+    ))  # fmt: skip
+
+
+@functools.cache
+def driver_of(library: str) -> Driver:
+    """The referee's driver.
+
+    Raises:
+        JudgeError: there is none, or no GPU.
+    """
+    try:
+        return Driver(library)
+    except (DriverError, OSError) as error:
+        raise JudgeError(f"the GPU's driver cannot be used: {advise(str(error))}") from None
+
+
+@contextlib.contextmanager
+def _blaming_the_gpu(why_full: str = "") -> Iterator[None]:
+    """Errors of the driver in our own process are never the player's."""
+    try:
+        yield
+    except DriverError as error:
+        if why_full and is_out_of_memory(str(error)):
+            raise JudgeError(
+                f"the GPU has too little memory left for the referee: {why_full}; lower gpu_memory_gib to leave more, "
+                "or judge on a GPU with more memory"
+            ) from None
+        raise JudgeError(f"the GPU failed in the referee's process: {advise(str(error))}") from None
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,78 @@
+"""Inputs and outputs by way of host memory; the player copies them to and from its device, and times the call there.
+
+    fill · go · fetch      three windows; the referee sweeps the device's caches before, between and after them
+
+The time is the player's own.  The referee measures how long each step takes, and whether the device is idle between
+them (`harness.referee.self_timing`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from harness.gpu.device import Side
+from harness.inside.protocol import Done, Filled, Timed, tensors_of
+from harness.referee.deadline import Deadline
+from harness.referee.host_memory import HostMemory
+from harness.referee.orders import Orders, expect
+from harness.referee.reference import Returned
+from harness.referee.self_timing import Outside
+from harness.referee.values import Deal
+
+
+class Staged:
+    def __init__(self, orders: Orders, side: Side) -> None:
+        self.orders = orders
+        self.outside: list[Outside] = []
+        """The referee's measurements of each call."""
+        self._memory = HostMemory(orders)
+        self._sweep_us = side.sweep_us
+
+    def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline) -> None:
+        self._memory.make_room(hands, returned, deadline)
+
+    def play(self, hands: Sequence[Deal], deadline: Deadline) -> tuple[float, list[Any]]:
+        """Play one call.
+
+        A kernel left running on the device may see the inputs as soon as they are written, so the time is bounded by
+        the span from then to the last stop.
+        """
+        (hand,) = hands
+        sweeps_us = [self._sweep_us()]
+        revealed = time.perf_counter_ns()
+        self._memory.reveal(hand, deadline)
+        fill_us, answer = self.orders.open_window({"do": "fill"}, deadline)
+        expect(answer, Filled)
+        sweeps_us.append(self._sweep_us())
+        window_us, answer = self.orders.open_window({"do": "go", "scalars": [hand.scalars]}, deadline)
+        timed = expect(answer, Timed)
+        sweeps_us.append(self._sweep_us())
+        fetch_us, answer = self.orders.open_window({"do": "fetch"}, deadline)
+        span_us = (time.perf_counter_ns() - revealed) / 1e3
+        done = expect(answer, Done)
+        assert isinstance(timed, Timed) and isinstance(done, Done)
+        call = Outside(
+            inside_us=timed.inside_us,
+            delay_us=timed.delay_us,
+            fill_us=fill_us,
+            window_us=window_us,
+            fetch_us=fetch_us,
+            span_us=span_us,
+            fetched_bytes=sum(spec.span_bytes for spec in tensors_of(done.output)),
+            sweep_us=max(sweeps_us),
+        )
+        self.outside.append(call)
+        # The output is in host copies made by the player, so there is nothing to poison.
+        return timed.inside_us, [self._memory.collect(done, hand)]
+
+    def reveal(self, hand: Deal, deadline: Deadline) -> None:
+        self._memory.reveal(hand, deadline)
+        expect(self.orders.open_window({"do": "fill"}, deadline)[1], Filled)
+
+    def fetch(self, hand: Deal, deadline: Deadline) -> Any:
+        return self._memory.fetch(hand, deadline)
+
+    def close(self) -> None:
+        """Nothing is shared."""

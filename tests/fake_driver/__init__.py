@@ -1,0 +1,14 @@
+"""A CUDA driver without a GPU, in C++: it has the functions that PullRank calls, on memory of the host."""
+
+import subprocess
+from pathlib import Path
+
+SOURCE = Path(__file__).parent / "driver.cpp"
+
+
+def build(folder: Path) -> str:
+    """Compile it with g++; return the library's path.  Each copy of the library is a GPU of its own."""
+    made = folder / "libcuda.so.1"
+    options = ["-std=c++17", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-pthread"]
+    subprocess.run(["g++", *options, str(SOURCE), "-o", str(made)], check=True)
+    return str(made)
