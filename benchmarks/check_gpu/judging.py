@@ -64,14 +64,16 @@ for name in ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "ti
     setattr(time, name, lambda: 1)
 """
 """Clocks that stand still."""
-_SHARED = """
+_HURRIED = """
 frame = sys._getframe()
 while type(frame.f_locals.get("self")).__name__ != "_Player":
     frame = frame.f_back
-if frame.f_locals["self"].shared:
-    frame.f_locals["self"].shared.synchronize = lambda: None
+shared = frame.f_locals["self"].shared or frame.f_locals["self"]
+shared.synchronize = lambda: None
 """
 """A player that says "done" while its kernels run."""
+_AWAITED = "shared.synchronize = torch.cuda.current_stream().synchronize\n"
+"""It says so when its current stream is done."""
 _KERNEL = """
 def kernel_of(body):
     from torch.cuda.jiterator import _create_jit_fn
@@ -109,9 +111,10 @@ CHECKS = (
           says="of the GPU's memory"),
     GpuCheck(name="an output that comes after \"done\"", verdict="WA", source=_kernel(
         "stream.wait_stream(torch.cuda.current_stream())", "with torch.cuda.stream(stream):",
-        "    torch.cuda._sleep(2_000_000_000)", "    return a.add_(b)", before=_ASIDE + _SHARED)),
+        "    torch.cuda._sleep(2_000_000_000)", "    return a.add_(b)", before=_ASIDE + _HURRIED)),
     GpuCheck(name="a kernel that runs across calls", source=_kernel(
-        "with torch.cuda.stream(stream):", "    stay()", "return a + b", before=_ASIDE + _STAY + _SHARED)),
+        "with torch.cuda.stream(stream):", "    stay()", "return a + b",
+        before=_ASIDE + _STAY + _HURRIED + _AWAITED)),
     GpuCheck(name="more than the GPU's memory", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
     GpuCheck(name="an index out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE",
           says="out of bounds"),
