@@ -136,8 +136,8 @@ def check_the_first_output_only(patch):
 def check_against_the_players_inputs(patch):
     play = HostMemory.play
 
-    def play_and_read_inputs(self, hands, deadline):
-        played = play(self, hands, deadline)
+    def play_and_read_inputs(self, hands, deadline, **rest):
+        played = play(self, hands, deadline, **rest)
         for tensor, address in zip(hands[0].tensors, self._addresses, strict=True):
             cpu.read_memory(self.orders.player.pid, address, tensor.data_ptr(), values.span_bytes(tensor))
         return played

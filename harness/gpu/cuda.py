@@ -45,6 +45,7 @@ def prepared(gpus: int = 1) -> Iterator[None]:
 
 def _see(count: int) -> None:
     """Select the players' GPUs for the referee.  The libraries read these variables when torch first looks for GPUs."""
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as the kernel numbers them, not the fastest first
     gpus = assigned(find_gpus(), os.environ)[:count]
     if gpus and all(gpu.id for gpu in gpus):
         name = "ROCR_VISIBLE_DEVICES" if gpus[0].vendor == "amd" else "CUDA_VISIBLE_DEVICES"

@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 LIBRARY = "libcuda.so.1"
 
@@ -23,6 +24,7 @@ _COMPUTE_MODE, _L2_BYTES, _VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 20, 38, 102, 103
 _ANY_NUMBER_OF_CONTEXTS = 0
 """The compute mode `Default`."""
 _NON_BLOCKING = 1
+_NOT_READY = 600
 
 
 class DriverError(Exception):
@@ -83,24 +85,31 @@ class Driver:
         self.call("cuDeviceGet", ctypes.byref(device), 0)
         self.device = device.value
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self.call("cuCtxSetCurrent", context)
+        self._context = context
+        self.make_current()
+
+    def make_current(self) -> None:
+        """Use the context in this thread."""
+        self.call("cuCtxSetCurrent", self._context)
 
     def call(self, function: str, *arguments: object) -> None:
         """Call a function that returns a CUresult.
 
         Pass everything but None, bytes and integers of 32 bits as ctypes objects.
         """
-        code = getattr(self._library, function)(*arguments)
-        if code:
-            name = ctypes.c_char_p()
-            self._library.cuGetErrorName(code, ctypes.byref(name))
-            raise DriverError(f"{function}: {(name.value or b'').decode(errors='replace') or f'error {code}'}")
+        if code := getattr(self._library, function)(*arguments):
+            self._fail(function, code)
+
+    def _fail(self, function: str, code: int) -> NoReturn:
+        name = ctypes.c_char_p()
+        self._library.cuGetErrorName(code, ctypes.byref(name))
+        raise DriverError(f"{function}: {(name.value or b'').decode(errors='replace') or f'error {code}'}")
 
     # Memory.
 
     def find_obstacle(self) -> str:
         """Why this GPU's memory cannot be shared for one call at a time; "" if it can."""
-        if self._attribute(_MPS):
+        if self._has_mps():
             return "the CUDA Multi-Process Service is running: `echo quit | nvidia-cuda-mps-control` stops it"
         if self._attribute(_COMPUTE_MODE) != _ANY_NUMBER_OF_CONTEXTS:
             return "its compute mode keeps other contexts out: as root, `nvidia-smi -c 0` sets it to Default"
@@ -110,6 +119,12 @@ class Driver:
                 "where Linux has the GPU itself, with a newer driver"
             )
         return ""
+
+    def _has_mps(self) -> bool:
+        try:
+            return bool(self._attribute(_MPS))
+        except DriverError:  # older than CUDA 12.3
+            return os.path.exists(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps") + "/control")  # noqa: S108
 
     @property
     def cache_bytes(self) -> int:
@@ -130,7 +145,7 @@ class Driver:
     def share(self, size: int) -> tuple[Mapping, int]:
         """Allocate and map memory; return it with a file descriptor, by which another process can map it, too."""
         unit = self.granularity()
-        size = -(-size // unit) * unit
+        size = max(1, -(-size // unit)) * unit
         handle, descriptor = ctypes.c_ulonglong(), ctypes.c_int(-1)
         self.call(
             "cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(self._properties()),
@@ -221,8 +236,21 @@ class Driver:
         self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(target), ctypes.c_ulonglong(source), ctypes.c_size_t(size))
 
     def synchronize(self) -> None:
-        """Wait for all work of this process's context."""
+        """Wait for all work of this process's context, however long it takes."""
         self.call("cuCtxSynchronize")
+
+    def wait(self, stream: ctypes.c_void_p | None = None, seconds: float = 60.0) -> None:
+        """Wait for the work of a stream, of the default one if None is given.
+
+        Raises:
+            DriverError: it failed, or is not over after so many seconds.
+        """
+        give_up = time.monotonic() + seconds
+        while code := self._library.cuStreamQuery(stream):
+            if code != _NOT_READY:
+                self._fail("cuStreamQuery", code)
+            if time.monotonic() > give_up:
+                raise DriverError(f"the GPU has not answered for {seconds:g} s")
 
     def _properties(self) -> _Properties:
         return _Properties(type=_PINNED, handles=_DESCRIPTOR, location=_Location(_DEVICE, self.device))

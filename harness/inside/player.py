@@ -134,8 +134,9 @@ class _Player:
         self.inputs = [self.staging.lay(inputs) if self.staging else inputs]
         return write({"is": "laid", "at": at})
 
-    def open_shared(self, _: dict[str, Any]) -> bytes:
+    def open_shared(self, command: dict[str, Any]) -> bytes:
         self.shared = SharedMemory(self.device, self.driver)
+        self.shared.echo(command, self.descriptors)
         return write({"is": "opened"})
 
     def lay_shared(self, command: dict[str, Any]) -> bytes:

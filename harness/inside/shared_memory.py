@@ -34,22 +34,34 @@ class SharedMemory:
         self._mappings: list[Mapping] = []
         self._output_step = 0
 
-    def lay(self, order: dict[str, Any], descriptors: Sequence[int]) -> list[list[torch.Tensor]]:
-        """Map new memory in place of the old; return the inputs of each call."""
+    def echo(self, order: dict[str, Any], descriptors: Sequence[int]) -> None:
+        """Map memory and copy some bytes from the inputs to the outputs, to show that both sides see them."""
+        self._map(order["sizes"], descriptors)
+        read, write = (self._bytes_of(Mapping(mapping.address, order["bytes"])) for mapping in self._mappings)
+        write.copy_(read)
+        self.synchronize()
+        self._map([], [])
+
+    def _map(self, sizes: Sequence[int], descriptors: Sequence[int]) -> None:
+        """Map new memory in place of the old."""
         while self._mappings:
             self._driver.unmap(self._mappings.pop())
-        for descriptor, size in zip(descriptors, order["sizes"], strict=True):
+        for descriptor, size in zip(descriptors, sizes, strict=True):
             self._mappings.append(self._driver.open(descriptor, size))
             os.close(descriptor)
-        places = [self._bytes_of(mapping) for mapping in self._mappings]
+
+    def lay(self, order: dict[str, Any], descriptors: Sequence[int]) -> list[list[torch.Tensor]]:
+        """Map new memory in place of the old; return the inputs of each call."""
+        self._map(order["sizes"], descriptors)
         self._output_step = order["steps"][1]
         SharedMemory._fresh_bytes, SharedMemory._blank = order["fresh_bytes"], []
 
         def tensor(call: int, dtype: str, shape: list[int], strides: list[int], place: int, offset: int) -> Any:
-            start = call * order["steps"][place] + offset
+            start = self._mappings[place].address + call * order["steps"][place] + offset
             item = getattr(torch, dtype)
             elements = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-            span = places[place][start : start + elements * item.itemsize]
+            # Its own storage, like any tensor: compilers care about tensors that share one.
+            span = self._bytes_of(Mapping(start, max(1, elements) * item.itemsize))
             return span.view(item).as_strided(shape, strides)
 
         return [[tensor(call, *spec) for spec in order["tensors"]] for call in range(order["calls"])]
@@ -57,7 +69,7 @@ class SharedMemory:
     def _bytes_of(self, mapping: Mapping) -> torch.Tensor:
         if self._device == "cpu":
             return torch.frombuffer((ctypes.c_ubyte * mapping.size).from_address(mapping.address), dtype=torch.uint8)
-        return torch.as_tensor(_DeviceBytes(mapping), device=self._device)
+        return torch.as_tensor(_DeviceBytes(mapping), device=f"{self._device}:0")
 
     def put(self, output: Any, call: int) -> str:
         """Copy the tensors of an output to the room of this call, unless they are there; describe the output."""
@@ -67,8 +79,10 @@ class SharedMemory:
 
         def place(tensor: torch.Tensor) -> int:
             """Where a tensor is in the memory of the outputs; out of it if it is elsewhere."""
+            if not tensor.numel():
+                return 0
             place = int(tensor.data_ptr()) - room.address
-            return place if 0 <= place < room.size or not tensor.numel() else MAX_SIZE
+            return place if 0 <= place < room.size else MAX_SIZE
 
         def find_end(tensor: torch.Tensor) -> torch.Tensor:
             nonlocal at

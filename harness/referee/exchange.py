@@ -21,14 +21,20 @@ class Exchange(Protocol):
     def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline, /) -> None:
         """Have the player make room for as many inputs of these shapes, unless it has it already."""
 
-    def play(self, hands: Sequence[Deal], deadline: Deadline, /) -> tuple[float, list[Any]]:
-        """Play all these calls in one window; return the time of each, in microseconds, and their outputs."""
+    def play(self, hands: Sequence[Deal], deadline: Deadline, /, *, is_idle: bool = False) -> tuple[float, list[Any]]:
+        """Play all these calls in one window; return the time of each, in microseconds, and their outputs.
+
+        With `is_idle`, the player computes nothing: the time is the overhead of each call, and outputs may be missing.
+        """
 
     def reveal(self, hand: Deal, deadline: Deadline, /) -> None:
         """Hand over the inputs of a call that is not timed."""
 
     def fetch(self, hand: Deal, deadline: Deadline, /) -> Any:
         """The output of a call that was not timed."""
+
+    def prepare_device(self) -> None:
+        """Have the player open its device, before it reads the submission.  Raises JudgeError."""
 
     def close(self) -> None:
         """Free what is shared; the player has ended."""

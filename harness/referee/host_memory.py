@@ -40,7 +40,7 @@ class HostMemory:
             raise Foul(Verdict.SECURITY_VIOLATION, "The process returned a wrong number of input addresses.")
         self._layout, self._addresses, self._output = hand.layout, laid.addresses, ()
 
-    def play(self, hands: Sequence[Deal], deadline: Deadline) -> tuple[float, list[Any]]:
+    def play(self, hands: Sequence[Deal], deadline: Deadline, *, is_idle: bool = False) -> tuple[float, list[Any]]:  # noqa: ARG002
         (hand,) = hands
         self.reveal(hand, deadline)
         window_us, answer = self.orders.open_window({"do": "go", "scalars": [hand.scalars]}, deadline)
@@ -65,6 +65,9 @@ class HostMemory:
 
     def fetch(self, hand: Deal, deadline: Deadline) -> Any:
         return self.collect(self.orders.fetch(deadline), hand)
+
+    def prepare_device(self) -> None:
+        """There is none."""
 
     def close(self) -> None:
         """Nothing is shared."""

@@ -7,15 +7,19 @@ referee   …  the inputs · send ┴───── clock ──────┴
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness.gpu.gpu_errors import advise, is_out_of_memory
 from harness.gpu.gpu_errors import explain as explain_error
-from harness.gpu.gpu_errors import is_out_of_memory
-from harness.inside.protocol import Answer, Done, Failed, Laid
+from harness.inside.protocol import Answer, Done, Failed, Laid, Opened
+from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.referee.deadline import Deadline
 from harness.sandbox.player_handle import PlayerHandle
+
+_OPEN_S = 60.0
+"""How long a player may take to open its device: create a context and a buffer for flushing caches."""
 
 
 class Orders:
@@ -27,6 +31,17 @@ class Orders:
         """Seconds from resuming to stopping the player, since it was loaded."""
         self.starved_s = 0.0
         """Those of them in which other programs kept it from running."""
+
+    def open_device(self, order: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Have the player open its device before it reads the submission, so that a failure here is the judge's."""
+        self.player.send({"do": "open", **order}, descriptors)
+        try:
+            answer = self.player.answer(time.monotonic() + _OPEN_S, f"it took more than {_OPEN_S:g} s")
+        except Foul as foul:
+            raise JudgeError(f"a player could not open its GPU: {foul.message}") from None
+        if isinstance(answer, Failed):
+            raise JudgeError(f"a player could not open its GPU, but the referee could: {advise(answer.message)}")
+        expect(answer, Opened)
 
     def lay(self, order: dict[str, Any], deadline: Deadline, descriptors: Sequence[int] = ()) -> Laid:
         """Have the player make room for inputs of new shapes, before they exist."""
@@ -42,8 +57,13 @@ class Orders:
         assert isinstance(laid, Laid)
         return laid
 
-    def open_window(self, order: dict[str, Any], deadline: Deadline) -> tuple[float, Answer]:
-        """Let the player carry out an order; return how long that took, in microseconds, and its answer."""
+    def open_window(
+        self, order: dict[str, Any], deadline: Deadline, at_end: Callable[[], None] = lambda: None
+    ) -> tuple[float, Answer]:
+        """Let the player carry out an order; return how long that took, in microseconds, and its answer.
+
+        `at_end` is called as soon as the player is stopped, before anything is checked.
+        """
         self.player.refuse_early_messages()
         self.player.send(order)
         ends, late = deadline.next_call()
@@ -52,6 +72,7 @@ class Orders:
             self.player.resume()
             packet = self.player.receive(ends, late)
             self.player.stop()
+            at_end()
         finally:
             window_us = (time.perf_counter_ns() - start) / 1e3
             self._count(window_us / 1e6, self.player.starved_s - starved_s, deadline)

@@ -11,6 +11,7 @@ How inputs and outputs pass between the two, and which clock counts, depends on 
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,8 +19,7 @@ from typing import Any
 import torch
 
 from harness.gpu.device import CPU, Device
-from harness.gpu.gpu_errors import advise
-from harness.inside.protocol import Compiled, Failed, Loaded, Opened, Profiled, Watched
+from harness.inside.protocol import Compiled, Failed, Loaded, Profiled, Watched
 from harness.records.errors import JudgeError, TaskError
 from harness.records.judgement import Digests
 from harness.records.profile import MAX_OPERATIONS, Operation, Profile
@@ -29,7 +29,7 @@ from harness.referee.digest import digest
 from harness.referee.exchange import Exchange
 from harness.referee.host_memory import HostMemory
 from harness.referee.orders import Orders, expect
-from harness.referee.reference import Reference
+from harness.referee.reference import Reference, Returned
 from harness.referee.sealed import Sealed, driver_of
 from harness.referee.self_timing import Outside
 from harness.referee.staged import Staged
@@ -39,8 +39,6 @@ from harness.task.compile import Recipe, explain, ran_out_of_memory
 
 _BATCH_BYTES = 256 << 20
 """Total size of the inputs that are generated ahead of their windows."""
-_OPEN_S = 60.0
-"""How long a player may take to open its device: create a context and a buffer for flushing caches."""
 _SEEDS = 2**31
 """Seeds are below this number, which every library's generator accepts."""
 
@@ -61,6 +59,7 @@ class Referee:
         """The referee's measurements of each call on a staged device."""
         self.digests: Digests | None = None
         """Digests of the last call with `digested`."""
+        self._room: tuple[Params, int] | None = None
         self._torch_device = torch.device(device.name) if device.is_sealed else torch.device("cpu")
         self.exchange = self._find_exchange(library)
 
@@ -108,8 +107,7 @@ class Referee:
 
     def load(self, seconds: float, limit: str = "compile_timeout") -> None:
         """Have the player import the submission, then stop it.  Raises Foul if the import fails."""
-        if self.device.opens_a_device:
-            self._open_device()
+        self.exchange.prepare_device()
         self.player.send({"do": "load"})
         try:
             late = f"Importing the submission took more than {seconds:g} s ({limit})."
@@ -121,17 +119,6 @@ class Referee:
             raise
         self.player.stop()
         self.player.check_memory()  # before the referee needs its share of GPU memory
-
-    def _open_device(self) -> None:
-        """Have the player open its device before it reads the submission, so that a failure here is the judge's."""
-        self.player.send({"do": "open"})
-        try:
-            answer = self.player.answer(time.monotonic() + _OPEN_S, f"it took more than {_OPEN_S:g} s")
-        except Foul as foul:
-            raise JudgeError(f"a player could not open its GPU: {foul.message}") from None
-        if isinstance(answer, Failed):
-            raise JudgeError(f"a player could not open its GPU, but the referee could: {advise(answer.message)}")
-        expect(answer, Opened)
 
     def call(
         self, params: Params, seed: int, deadline: Deadline, *, checked: bool = True, digested: bool = False
@@ -148,6 +135,7 @@ class Referee:
         checked: bool = True,
         digested: bool = False,
         per_window: int = 1,
+        is_idle: bool = False,
         after_windows: Callable[[], None] = lambda: None,
     ) -> tuple[float, ...]:
         """Call `custom_kernel` on fresh inputs for each seed.
@@ -159,6 +147,7 @@ class Referee:
             digested: keep the digests of the first call.
             per_window: how many calls each window holds, if the device's memory is sealed.  The first has the inputs of
                 the given seed, the others those of the seeds after it.
+            is_idle: the player computes nothing, and the overhead of a call is wanted.
             after_windows: called after the last window of each batch, before anything else is done.
 
         Returns:
@@ -169,20 +158,21 @@ class Referee:
             TaskError: the task's own code failed.
         """
         returned = self.reference.returned(params)
+        self._make_room(params, returned, per_window, deadline)
         times: list[float] = []
         while len(times) < len(seeds):
             batch = self._deal_batch(params, seeds[len(times) :], per_window)
             outputs: list[list[Any]] = []
             for hands in batch:
                 self.exchange.make_room(hands, returned, deadline)
-                time_us, found = self.exchange.play(hands, deadline)
+                time_us, found = self.exchange.play(hands, deadline, is_idle=is_idle)
                 times.append(time_us)
                 outputs.append(found)
             after_windows()
             if digested and len(times) == len(batch):  # before the task's own code can change them
                 self.digests = Digests(inputs=digest(batch[0][0].data), outputs=digest(outputs[0][0]))
             for hands, found in zip(batch, outputs, strict=True):
-                for hand, output in zip(hands, found, strict=True):
+                for hand, output in zip(hands, found, strict=not is_idle):
                     if checked and (message := self.reference.check(hand.data, output)):
                         raise Foul(Verdict.WRONG_ANSWER, message)
         return tuple(times)
@@ -210,7 +200,18 @@ class Referee:
         hand = self._hand_over(params, seed, deadline)
         expect(self.orders.open_window({"do": "watch", "scalars": [hand.scalars]}, deadline)[1], Watched)
 
+    def _make_room(self, params: Params, returned: Returned, calls: int, deadline: Deadline) -> None:
+        """Have the player make room on its device before the referee has used memory there for inputs that count.
+
+        What the referee frees there may be what the player gets, and NVIDIA does not promise that it is cleared.
+        """
+        if self.device.is_sealed and self._room != (params, calls):
+            hand = self._deal(self.reference.generate(params, secrets.randbelow(_SEEDS)))
+            self.exchange.make_room([hand] * calls, returned, deadline)
+            self._room = params, calls
+
     def _hand_over(self, params: Params, seed: int, deadline: Deadline) -> Deal:
+        self._make_room(params, self.reference.returned(params), 1, deadline)
         hand = self._deal(self.reference.generate(params, seed))
         self.exchange.make_room([hand], self.reference.returned(params), deadline)
         self.exchange.reveal(hand, deadline)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,9 @@ _ALIGNMENT = 512
 """In bytes, as torch aligns its own tensors."""
 _SPARE_BYTES = 1 << 20
 """Room for outputs of a wrong shape or dtype, so that the check can say what is wrong with them."""
+_TOKEN_BYTES = 64
+_NOTHING: dict[str, Any] = {"tree": [], "tensors": [], "calls": 0, "steps": [0, 0], "fresh_bytes": [], "sizes": []}
+"""The layout of no memory."""
 _MOST_CALLS = 50
 _WINDOW_BYTES = 256 << 20
 """Total size of the inputs and outputs of a window with several calls."""
@@ -76,6 +80,7 @@ class Sealed:
     def __init__(self, orders: Orders, driver: Driver, device: torch.device) -> None:
         self.orders = orders
         self._driver = driver
+        driver.make_current()
         self._device = device
         self._layout: _Layout | None = None
         self._memory: SealedMemory | None = None
@@ -84,6 +89,9 @@ class Sealed:
         layout = _Layout.of(hands[0], returned, len(hands))
         if layout == self._layout:
             return
+        if self._layout:
+            # The old memory is freed only when nobody maps it.
+            self.orders.lay(_NOTHING, deadline)
         self.close()
         self._memory = memory = self._allocate(layout)
         self.orders.lay({**layout.order, "sizes": memory.sizes}, deadline, memory.descriptors)
@@ -96,15 +104,26 @@ class Sealed:
         with _blaming_the_gpu(f"inputs of {sizes[0] >> 20} MiB and outputs of {sizes[1] >> 20} MiB are there twice"):
             return SealedMemory(self._driver, *sizes)
 
-    def play(self, hands: Sequence[Deal], deadline: Deadline) -> tuple[float, list[Any]]:
-        assert self._memory
+    def play(self, hands: Sequence[Deal], deadline: Deadline, *, is_idle: bool = False) -> tuple[float, list[Any]]:
+        """Play all these calls in one window.
+
+        Calls overlap, so the overhead of a window is not that of a call times their number.  An idle player makes one
+        call in the same window.  What a call costs in any case is a copy of its output: the referee measures that.
+        """
+        assert self._memory and self._layout
+        played = hands[:1] if is_idle else hands
         self._reveal(hands)
-        _, answer = self.orders.open_window({"do": "go", "scalars": [hand.scalars for hand in hands]}, deadline)
+        times: list[float] = []
+        order = {"do": "go", "scalars": [hand.scalars for hand in played]}
+        answer = self.orders.open_window(order, deadline, lambda: times.append(self._seal()))[1]
         done = expect(answer, Done)
         assert isinstance(done, Done)
+        outputs = self._collect(done, played)
+        if not is_idle:
+            return times[0] / len(hands), outputs
         with _blaming_the_gpu():
-            us = self._memory.seal()
-        return us / len(hands), self._collect(done, hands)
+            copy_us = min(self._memory.copy_us(sum(self._layout.order["fresh_bytes"])), times[0])
+        return (times[0] - copy_us) / len(hands) + copy_us, outputs
 
     def reveal(self, hand: Deal, _deadline: Deadline) -> None:
         self._reveal([hand])
@@ -112,9 +131,20 @@ class Sealed:
     def fetch(self, hand: Deal, deadline: Deadline) -> Any:
         assert self._memory
         done = self.orders.fetch(deadline)
-        with _blaming_the_gpu():
-            self._memory.seal()
+        self._seal()
         return self._collect(done, [hand])[0]
+
+    def prepare_device(self) -> None:
+        """Have the player map memory, read what the referee has written there, and write it back."""
+        with _blaming_the_gpu("not even a few megabytes fit"), SealedMemory(self._driver, 1, 1) as memory:
+            token = secrets.token_bytes(_TOKEN_BYTES)
+            memory.clear()
+            self._driver.write(memory.offered.address, token)
+            memory.reveal()
+            self.orders.open_device({"sizes": memory.sizes, "bytes": _TOKEN_BYTES}, memory.descriptors)
+            memory.seal()
+            if self._driver.read(memory.sealed.address, _TOKEN_BYTES) != token:
+                raise JudgeError("referee and player do not see what the other writes into the GPU's shared memory")
 
     def close(self) -> None:
         """Free the memory of the last layout.  If the player still runs, it keeps what it has mapped."""
@@ -122,6 +152,11 @@ class Sealed:
         if memory:
             with _blaming_the_gpu(), memory:
                 pass
+
+    def _seal(self) -> float:
+        assert self._memory
+        with _blaming_the_gpu():
+            return self._memory.seal()
 
     def _reveal(self, hands: Sequence[Deal]) -> None:
         memory, layout = self._memory, self._layout
@@ -155,7 +190,7 @@ class Sealed:
             )
         if length:
             self._driver.copy(target, self._memory.sealed.address + place, length)
-            self._driver.synchronize()
+            self._driver.wait()
 
 
 def calls_that_fit(hand: Deal, returned: Returned) -> int:

@@ -33,7 +33,7 @@ class Staged:
     def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline) -> None:
         self._memory.make_room(hands, returned, deadline)
 
-    def play(self, hands: Sequence[Deal], deadline: Deadline) -> tuple[float, list[Any]]:
+    def play(self, hands: Sequence[Deal], deadline: Deadline, *, is_idle: bool = False) -> tuple[float, list[Any]]:  # noqa: ARG002
         """Play one call.
 
         A kernel left running on the device may see the inputs as soon as they are written, so the time is bounded by
@@ -73,6 +73,9 @@ class Staged:
 
     def fetch(self, hand: Deal, deadline: Deadline) -> Any:
         return self._memory.fetch(hand, deadline)
+
+    def prepare_device(self) -> None:
+        self.orders.open_device({})
 
     def close(self) -> None:
         """Nothing is shared."""

@@ -133,6 +133,7 @@ class Runs:
                     checked=is_real,
                     digested=is_first,
                     per_window=calls,
+                    is_idle=not is_real,
                     after_windows=look,
                 )
                 if referee.digests:

@@ -24,7 +24,11 @@ def is_unwalled(judgement: Judgement) -> bool:
 
 
 def claim_sentence(judgement: Judgement) -> str:
-    return _UNWALLED if is_unwalled(judgement) else _SENTENCES[judgement.claim]
+    if is_unwalled(judgement):
+        return _UNWALLED
+    calls = max((case.timing.calls_per_sample for case in judgement.benchmarks if case.timing), default=1)
+    mean = f" They are means of up to {calls} calls in one window." if calls > 1 else ""
+    return _SENTENCES[judgement.claim] + mean
 
 
 def is_self_timed(judgement: Judgement) -> bool:

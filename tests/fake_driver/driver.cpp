@@ -144,6 +144,10 @@ class Stream {
         queue_.push_back(std::move(work));
         changed_.notify_all();
     }
+    bool is_idle() {
+        std::lock_guard guard(mutex_);
+        return queue_.empty();
+    }
     void synchronize() {
         std::unique_lock guard(mutex_);
         changed_.wait(guard, [this] { return queue_.empty(); });
@@ -298,6 +302,8 @@ int cuStreamCreate(void **stream, unsigned) {
     streams.push_back(made);
     return *stream = made, SUCCESS;
 }
+int cuStreamQuery(void *stream) { return of(stream)->is_idle() ? SUCCESS : NOT_READY; }
+int cuCtxResetPersistingL2Cache() { return SUCCESS; }
 int cuStreamSynchronize(void *stream) { return of(stream)->synchronize(), SUCCESS; }
 
 int cuModuleLoadData(void **module, const void *ptx) { return *module = strdup(static_cast<const char *>(ptx)), SUCCESS; }
