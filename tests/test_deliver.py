@@ -336,7 +336,7 @@ def test_a_first_place_on_a_gpu_whose_bound_is_a_fifth_of_its_time_needs_a_revie
     with LedgerBranch(scene.server.git_url) as branch:
         holds = list(branch.ledger.moderations())
     assert [one.action for one in holds] == [Action.HOLD] * is_held
-    assert not is_held or "bounds only to 22 %" in holds[0].reason
+    assert not is_held or "bounds only to 22.0 %" in holds[0].reason
 
 
 def test_a_bounded_first_place_is_merged_without_a_review(scene: Scene) -> None:
