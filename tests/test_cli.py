@@ -26,6 +26,7 @@ from harness.records.judgement import Judgement
 from harness.records.progress import Progress
 from harness.records.verdict import Verdict
 from harness.sandbox.freezer import children
+from scripts.bot.ci import ci
 from scripts.cli import COMMANDS, cli, run
 from scripts.common.terminal import Display, time_left
 from tests.terminal import Terminal
@@ -159,6 +160,16 @@ def test_a_wrong_call_gets_one_message_and_exit_code_2(arguments, code, message,
     assert message in said.err
     assert "Traceback" not in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize("name", [*ALL, *dict(commands(ci, ("ci",)))])
+def test_an_option_that_counts_once_is_refused_if_it_is_given_twice(name, capsys):
+    command = ({**ALL, **dict(commands(ci, ("ci",)))})[name]
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.multiple:
+            given = [option.opts[0]] if option.is_flag else [option.opts[0], "x"]
+            assert run([*name.split(), *given, *given, "--help"]) == 2
+            assert f"Option '{option.opts[0]}' is given more than once. Give it once." in capsys.readouterr().err
 
 
 def test_task_check_reports_all_faults_of_all_tasks_at_once(tmp_path, capsys):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scripts.common.git_command import GitError
-from scripts.common.options import PATH, as_json_too, in_repository, options
+from scripts.common.options import PATH, Group, as_json_too, in_repository, options
 from scripts.common.terminal import cell, console, table
 from scripts.competition.repository import TASKS, require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
@@ -106,7 +106,7 @@ def _desk(
         yield Desk(ledger=branch.ledger, by=me, branch=branch, github=github)
 
 
-@click.group()
+@click.group(cls=Group)
 def moderate() -> None:
     """Disqualify, hold and restore results, and ban authors, each with a reason.
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from scripts.common.options import PATH
+from scripts.common.options import PATH, Group
 from scripts.competition.repository import ROOT, SITE, TASKS, require_clone, require_ledger
 
 
@@ -22,7 +22,7 @@ def _require_address(_context: click.Context, _option: click.Parameter, value: s
     return value
 
 
-@click.group()
+@click.group(cls=Group)
 def site() -> None:
     """Build the leaderboard's site and serve it.
 
