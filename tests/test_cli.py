@@ -452,15 +452,45 @@ def drawn(*, terminal: bool) -> str:
     file = StringIO()
     with Display(Console(file=file, force_terminal=terminal, width=100, markup=False), [4, 4]) as display:
         display.begin("first")
-        display.show(Progress(step="test", done=0, total=3))
+        display.show(Progress(step="test", done=0, total=3, seconds_left=30))
         display.begin("[second]")
         display.show(Progress(step="benchmark", done=1, total=2, seconds_left=70))
     return file.getvalue()
 
 
+def times_shown(guesses_s: list[float], steps: list[tuple[float, float | None]], monkeypatch) -> list[str]:
+    """The times left that are shown when jobs take these seconds, each with the judge's estimate at its end."""
+    now = 0.0
+    monkeypatch.setattr("scripts.common.terminal.time.monotonic", lambda: now)
+    file = StringIO()
+    with Display(Console(file=file, width=100), guesses_s) as display:
+        for number, (seconds, left_s) in enumerate(steps):
+            display.begin(f"job {number}")
+            now += seconds
+            display.show(Progress(step="test", done=0, total=1, seconds_left=left_s))
+    return re.findall(r": test(.*)", file.getvalue())
+
+
+def test_a_single_job_shows_only_the_judges_estimate(monkeypatch):
+    assert times_shown([1.0], [(5, None)], monkeypatch) == [""]
+    assert times_shown([1.0], [(5, 40)], monkeypatch) == [" (about 40 s left)"]
+
+
+def test_the_time_left_of_several_jobs_follows_from_the_finished_ones(monkeypatch):
+    assert times_shown([10, 10, 20], [(30, 5), (10, None), (10, 15)], monkeypatch) == [
+        "",  # no job is finished: how fast this machine is, nobody knows
+        " (about 1 min 20 s left)",  # 30 s each: 20 s of this one, 60 s of the next one
+        " (about 15 s left)",
+    ]
+
+
+def test_a_job_that_takes_longer_than_guessed_shows_no_time_left(monkeypatch):
+    assert times_shown([10, 10, 10], [(10, None), (11, None)], monkeypatch)[1] == ""
+
+
 def test_the_display_shows_the_file_its_progress_and_the_time_left():
     lines = drawn(terminal=False).splitlines()
-    assert lines[:2] == ["[1/2] first: preparing (about 10 s left)", "[1/2] first: test 1 of 3 (about 10 s left)"]
+    assert lines[:2] == ["[1/2] first: preparing", "[1/2] first: test 1 of 3"]
     assert lines[-1] == "[2/2] [second]: benchmark 2 of 2 (about 1 min 10 s left)"
 
 
