@@ -122,6 +122,30 @@ def test_a_task_that_cannot_be_created_leaves_no_files(arguments, message, tree,
     assert sorted(tree.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("given", "deadline"),
+    [
+        ("2100-12-31", datetime(2100, 12, 31, tzinfo=UTC)),
+        ("2100-12-31 18:30", datetime(2100, 12, 31, 18, 30, tzinfo=UTC)),
+        ("2100-12-31T18:30:00+02:00", datetime(2100, 12, 31, 16, 30, tzinfo=UTC)),
+        ("2100-12-31T18:30:00Z", datetime(2100, 12, 31, 18, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_new_task_may_have_a_deadline(given, deadline, tmp_path, capsys):
+    assert run(["task", "new", "softsign", "--tasks", str(tmp_path), "--deadline", given]) == 0
+    assert load_task(tmp_path / "softsign").deadline == deadline
+    assert f"open until {deadline:%Y-%m-%d %H:%M} UTC" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "message"), [("2020-01-01", "is in the past"), ("tomorrow", "does not match the formats")]
+)
+def test_a_new_tasks_deadline_is_a_time_to_come(given, message, tmp_path, capsys):
+    assert run(["task", "new", "softsign", "--tasks", str(tmp_path), "--deadline", given]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_task_new_asks_for_missing_options_on_a_terminal(tmp_path):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "scripts.cli", "task", "new", "square", "--about", "Square.", "--tasks", tmp_path]
