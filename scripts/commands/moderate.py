@@ -18,7 +18,7 @@ import click
 from scripts.common.git_command import GitError
 from scripts.common.options import PATH, Group, as_json_too, in_repository, options
 from scripts.common.terminal import cell, console, table
-from scripts.competition.repository import TASKS, require_ledger
+from scripts.competition.repository import home_of, require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
 from scripts.github.pulls import GitHubError
@@ -125,7 +125,7 @@ def _decide_judgements(
     action: Action, what: str, reason: str, by: int | None, folder: Path | None, repo: str | None
 ) -> None:
     with _desk(folder, repo, by, wanted_for(what)) as desk:
-        meant = find_judgements(action, what, desk.ledger, TASKS)
+        meant = find_judgements(action, what, desk.ledger, home_of(folder) / "tasks")
         decisions = about_judgements(action, meant, desk.ledger, now_because(reason, desk.by))
         first = meant[0]
         about = f"{first.submission.login} on {first.task} / {first.gpu}"
