@@ -623,6 +623,17 @@ def test_a_disqualified_record_is_withdrawn_in_place_and_restored_in_place(cup: 
     assert cup.announce(after(grace) + timedelta(hours=4)) == []
 
 
+def test_a_champion_who_withdraws_is_not_said_to_have_lost_first_place(cup: Cup, discord: Discord) -> None:
+    ada, _, grace, *_ = season(cup.board)
+    cup.judge(ada, grace)
+    cup.announce(after(grace))
+    cup.moderate(Action.WITHDRAW, grace, after(grace))
+    assert "withdrew record/" in only(cup.announce(after(grace) + timedelta(hours=1)))
+    embed = only(discord.messages).embed
+    assert embed["description"] == "A result behind this message was removed from the board."
+    assert "ada" not in json.dumps(embed)
+
+
 def test_a_held_record_is_withdrawn_until_release_and_for_good_once_disqualified(cup: Cup, discord: Discord) -> None:
     ada, _, grace, *_ = season(cup.board)
     cup.judge(ada, grace)

@@ -13,6 +13,7 @@ from harness.records.stats import PROVISIONAL, Interval, tied
 from scripts.boards.board_facts import BoardFacts, RecordFacts, RowFacts
 from scripts.common.terminal import cell, table
 from scripts.common.text import format_error, format_gap, format_interval, format_speedup, format_us, in_words, plain
+from scripts.ledger.moderation import REMOVED
 
 
 def standings_table(board: BoardFacts) -> Group:
@@ -34,13 +35,12 @@ def standings_table(board: BoardFacts) -> Group:
 
 
 def lines_below(board: BoardFacts) -> Iterator[str]:
-    """Notes, as on the board's page: whether it is judged, and which judgements maintainers removed, newest first."""
+    """Notes, as on the board's page: whether it is judged, and which judgements were removed, newest first."""
     if not board.judged:
         yield "No machine judges this board now. Existing results stay."
     for one in board.taken_out:
-        done = "held for review" if one.action == "hold" else "disqualified"
         judged = f"{one.login}, judged {one.judged_at:%Y-%m-%d}"
-        yield f"removed: {judged}: {done} {one.at:%Y-%m-%d}. {plain(one.reason)}"
+        yield f"removed: {judged}: {REMOVED[one.action]} {one.at:%Y-%m-%d}. {plain(one.reason)}"
 
 
 def _rank(board: BoardFacts, row: RowFacts) -> str:

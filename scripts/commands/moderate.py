@@ -179,7 +179,7 @@ for _action, _sentence, _example in (
 @_in_ledger
 @as_json_too
 def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
-    """List the decisions in force: bans, disqualified and held results.
+    """List the decisions in force: bans, and disqualified, held and withdrawn results.
 
     Example: pullrank moderate list --ledger demo/ledger
     """
@@ -190,7 +190,7 @@ def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
     elif not found:
-        click.echo("No decision is in force: the ledger bans nobody, and no result is disqualified or held.")
+        click.echo("No decision is in force: the ledger bans nobody, and no result is disqualified, held or withdrawn.")
     else:
         made = table("", "Since", "Action", "About", "Reason")
         for one in found:
