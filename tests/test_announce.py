@@ -477,6 +477,21 @@ def test_a_moved_deadline_withdraws_the_last_call_and_posts_a_new_one(cup: Cup, 
     assert discord.titles() == ["~~Vector addition is about to close~~", "Vector addition is about to close"]
 
 
+def test_a_task_that_is_opened_again_takes_its_final_standings_back_until_it_closes(cup: Cup, discord: Discord) -> None:
+    ada, *_ = season(cup.board)
+    cup.judge(ada)
+    cup.announce(DEADLINE + timedelta(hours=1))
+    assert discord.titles() == ["Vector addition has closed"]
+    later = DEADLINE + timedelta(days=30)
+    cup.change_task(deadline=later)
+    cup.announce(DEADLINE + timedelta(hours=2))
+    embed = only(discord.messages).embed
+    assert embed["title"] == "~~Vector addition has closed~~" and "its deadline" in embed["description"]
+    cup.announce(later - timedelta(hours=3))
+    cup.announce(later + timedelta(hours=1))
+    assert discord.titles()[1:] == ["Vector addition is about to close", "Vector addition has closed"]
+
+
 # To whom.
 
 

@@ -234,9 +234,7 @@ def test_an_author_withdraws_from_one_board_and_stays_on_the_other(scene: Scene)
     assert [one.gpu for one in left] == ["CPU"] and len(judgements) == 2
 
 
-def test_a_withdrawn_champions_challengers_are_dueled_again(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_withdrawn_champions_challengers_are_dueled_again(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     bob = scene.world.add_user("bob")
     ranked(scene, bob, BOBS, ratio=0.6)
     champion = ranked(scene, scene.alice, SOURCE, ratio=0.3, duel=duel_with("bob", BOBS, 0.5))
@@ -677,6 +675,27 @@ def test_a_push_after_the_deadline_is_tested_but_not_ranked(scene: Scene) -> Non
     scene.intake()
     assert any("but nothing is ranked" in one.body for one in scene.world.comments_on(late.number))
     assert not scene.waiting()
+
+
+def test_a_task_that_is_opened_again_ranks_what_was_only_tested(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.root = scene.copy_of_main()
+    task = scene.root / "tasks/vectoradd/task.yml"
+    text = task.read_text()
+    scene.submit(scene.alice, SOURCE)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    task.write_text(f"deadline: 2020-01-01T00:00:00Z\n{text}")
+    late = scene.submit(scene.world.add_user("bob"), BOBS)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert "Nothing to do" in settle(scene, capsys)
+    task.write_text(f"deadline: 2100-01-01T00:00:00Z\n{text}")
+    settle(scene, capsys)
+    assert "not ranked" not in scene.comment(late.number)
+    (run,) = scene.waiting()
+    scene.evaluate(run, scene.honest(ratio=0.4, duel=duel_with("alice", SOURCE, 0.8)))
+    assert late.merged_at and first_place(scene) == "bob"
+    assert "Nothing to do" in settle(scene, capsys)
 
 
 def rank_in_the_last_second(scene: Scene) -> tuple[Pull, Event]:
