@@ -143,10 +143,10 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
 
 
 def _still_counts(request: Request, ledger: Ledger, moderated: Moderated) -> bool:
-    """Whether an author's file is still on its board; they may have withdrawn it since the bot asked."""
+    """Whether results of the commit still count; its author may have withdrawn them since the bot asked."""
     counted = moderated.counted(ledger.judgements(request.task, request.gpu).judgements)
-    file = request.login.casefold(), request.digest
-    return any((one.submission.login.casefold(), one.submission.digest) == file for one in counted)
+    heads = ((one.submission.pull_request, one.submission.head_sha) for one in counted)
+    return (request.pull_request, request.head_sha) in heads
 
 
 def find_champion(
