@@ -45,7 +45,7 @@ from scripts.bot.intake.decision import (
     ranked_beside,
 )
 from scripts.bot.intake.events import CommentEvent
-from scripts.bot.intake.replies import HELP, WITHDRAWN, show
+from scripts.bot.intake.replies import HELP, WITHDRAWAL, show
 from scripts.bot.intake.slash import Command, SlashError, Verb
 from scripts.common.text import fence, inline
 from scripts.github.pulls import Comment, Reaction
@@ -203,7 +203,7 @@ def _withdraw(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decis
         endings=tuple(
             (one, Ending(request=one.id, state=EndState.CANCELLED, at=facts.now, note=note)) for one in waiting
         ),
-        answer=WITHDRAWN.format(", ".join(f"{inline(task)} on {inline(gpu)}" for task, gpu in places)),
+        answer=WITHDRAWAL.format(", ".join(f"{inline(task)} on {inline(gpu)}" for task, gpu in places)),
         reaction=Reaction.THUMBS_UP,
     )
 

@@ -28,12 +28,12 @@ Write one command per comment, on a line of its own; `gpu=NAME` limits it to one
 Every push to a draft is tested and timed; a pull request that is ready for review is ranked.
 """
 
-WITHDRAWN = """\
+WITHDRAWAL = """\
 You have withdrawn from {}. Your results there no longer rank, and open judgings there are cancelled. The site lists \
 your results as withdrawn, with the date. A merged file stays where it is.
 
-To rank there again, comment `/rank` or open another pull request. If a withdrawn file is judged again, its earlier \
-results count again, too.
+While the task is open, you can come back: comment `/rank`, or open another pull request. If a withdrawn file is judged \
+again, its earlier results count again, too.
 """
 
 

@@ -34,10 +34,11 @@ class Tables:
 
     def __init__(self, ledger: Ledger, root: Path) -> None:
         self._ledger, self._root = ledger, root
-        self._moderated = Moderated.after(ledger.moderations())
+        moderated = Moderated.after(ledger.moderations())
         self._standings = cache(self._make)
         self._counted = cache(self._read)
         self._judged = cache(lambda task, gpu: ledger.judgements(task, gpu).judgements)
+        self._removed = cache(lambda task, gpu: moderated.removed(self._judged(task, gpu)))
 
     def of(self, board: Board) -> Standings:
         """A board's standings, of the judgements that count."""
@@ -55,7 +56,7 @@ class Tables:
 
     def hidden(self, judgement: Judgement) -> Moderation | None:
         """The decision that keeps a judgement from counting; None if it counts."""
-        return self._moderated.removed(self._judged(judgement.task, judgement.gpu)).get(judgement.checksum)
+        return self._removed(judgement.task, judgement.gpu).get(judgement.checksum)
 
     def place(self, status: RequestStatus) -> PlaceKind | None:
         """The place of a judged file; None if it is not accepted, does not count, or is of another edition."""
@@ -79,7 +80,8 @@ class Tables:
         return standings(board, self._counted(task, gpu))
 
     def _read(self, task: str, gpu: str) -> list[Judgement]:
-        return self._moderated.counted(self._judged(task, gpu))
+        removed = self._removed(task, gpu)
+        return [one for one in self._judged(task, gpu) if one.checksum not in removed]
 
 
 def find_board(task: str, gpu: str, root: Path) -> Board | None:
