@@ -32,8 +32,8 @@ WITHDRAWAL = """\
 You have withdrawn from {}. Your results there no longer rank, and open judgings there are cancelled. The site lists \
 your results as withdrawn, with the date. A merged file stays where it is.
 
-While the task is open, you can come back: comment `/rank`, or open another pull request. If a withdrawn file is judged \
-again, its earlier results count again, too.
+While the task is open, you can come back: comment `/rank`, or open another pull request. If a withdrawn file is \
+judged again, its earlier results count again, too.
 """
 
 
