@@ -18,9 +18,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 NODE := tests/actions/node_modules/.ready
 LANGUAGES := $(VENV)/.languages
+# A machine with a GPU may have no network: without a .venv, the check uses the machine's own Python.
+CHECK_GPU = $(or $(wildcard $(BIN)/python),$(PY)) -m benchmarks.check_gpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-minutes faults picture announcements exploits season lint bench-judge check-gpu probe-gpu bench-gpu bench-timing bench-github
+.PHONY: help setup demo test test-all test-minutes faults picture announcements exploits season lint bench-judge check-gpu bench-gpu bench-timing bench-github
 .PHONY: bench-site bench-lighthouse lock clean languages check
 
 help:  ## list the targets
@@ -71,14 +73,11 @@ lint: $(READY)  ## check style and types
 bench-judge: $(READY)  ## time the steps of a judging
 	$(BIN)/python -m benchmarks.judge $(ARGS)
 
-check-gpu: $(READY)  ## run the checks that need a GPU and print the table (ARGS=--rehearse without a GPU)
-	$(BIN)/python -m benchmarks.gpu $(ARGS)
+check-gpu:  ## check everything that needs a GPU; four stages of ten minutes (ARGS='--stage 1'; --rehearse without a GPU)
+	@$(CHECK_GPU) $(ARGS)
 
-probe-gpu:  ## try to forge a time on an NVIDIA GPU with sealed memory, and print the table (ARGS='--calls 20')
-	@$(PY) -m benchmarks.border.probe $(ARGS)
-
-bench-gpu: $(READY)  ## compare times on a GPU with other methods (hours; ARGS='--repetitions 3'; --rehearse without)
-	@$(BIN)/python -m benchmarks.gpu_times $(ARGS)
+bench-gpu:  ## compare times on a GPU with other methods: stage 4 of check-gpu, twenty times (four hours)
+	@$(CHECK_GPU) --stage 4 --repetitions 20 --budget 14400 $(ARGS)
 
 bench-timing: $(READY)  ## test the claims about times and duels (an hour and a half; ARGS='--part aa --duels 20')
 	$(BIN)/python -m benchmarks.timing $(ARGS)

@@ -9,13 +9,23 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from benchmarks.border.kernels import PROBES
 from benchmarks.border.player import KINDS
-from benchmarks.border.probe import Border, PlayerError, main
+from benchmarks.border.probe import (
+    Border,
+    PlayerError,
+    measure_clock,
+    measure_nothing,
+    measure_overlaps,
+    measure_player,
+    measure_stops,
+)
 from harness.gpu.kernels import REFEREE
 from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver, DriverError
@@ -146,36 +156,37 @@ def test_two_contexts_never_run_at_once_on_this_driver(library: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("measure", "words"),
     [
-        ("honest", r"7 of 7 outputs right, 0 times forged; at least \d+\.\d µs above S"),
-        ("stale", "0 of 7 outputs right, 0 times forged"),
-        ("null 4096", r"\d+\.\d µs"),
+        (
+            partial(measure_player, calls=1, kind="honest"),
+            r"7 of 7 outputs right, 0 times forged; at least \d+\.\d µs above S",
+        ),
+        (partial(measure_player, calls=1, kind="stale"), "0 of 7 outputs right, 0 times forged"),
+        (partial(measure_nothing, calls=1, size=4096), r"\d+\.\d µs; at least \d+\.\d µs"),
+        (partial(measure_overlaps, trials=20), r"0 of \d+ overlap; a switch costs \d+\.\d µs"),
+        (partial(measure_stops, calls=2), "2 of 2 outputs right; after a player was killed, the next one's is right"),
     ],
+    ids=["honest", "stale", "nothing", "overlaps", "stops"],
 )
-def test_a_row_of_the_probe_says_what_was_measured(
-    library: str, capsys: pytest.CaptureFixture[str], row: str, words: str
-) -> None:
-    assert main(["--library", library, "--calls", "1", "--row", row]) == 0
-    assert re.fullmatch(words, capsys.readouterr().out.strip())
+def test_a_probe_says_what_was_measured(library: str, measure: Callable[[str], tuple[str, bool]], words: str) -> None:
+    shown, is_good = measure(library)
+    assert re.fullmatch(words, shown) and is_good
+
+
+def test_a_forged_time_is_not_good(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.border.probe.TOLERANCE", 1e6)  # as if all clocks were slow
+    shown, is_good = measure_player(library, 1, "honest")
+    assert "6 times forged" in shown and not is_good
 
 
 def test_the_clock_of_kernels_is_compared_with_events(library: str) -> None:
-    with Border("honest", library) as border:
-        assert border.find_clock_error() >= 0  # a busy machine only adds time
+    shown, _ = measure_clock(library)
+    assert float(shown.removesuffix("%")) >= 0  # a busy machine only adds time
 
 
-def test_the_probe_prints_a_failing_row_and_goes_on(
-    library: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("benchmarks.border.probe._ROWS", {"stale": "stale"})
-    monkeypatch.setenv("FAKE_GPU_MPS", "1")
-    assert main(["--library", library, "--calls", "1"]) == 1
-    assert "| stale | FAILED: the GPU cannot judge: the CUDA Multi-Process" in capsys.readouterr().out
-
-
-def test_the_probe_needs_no_package() -> None:
-    code = "import sys; sys.path.insert(0, '.'); import benchmarks.border.probe; print(*sys.modules)"
+def test_the_border_and_the_frame_need_no_package() -> None:
+    code = "import sys; sys.path.insert(0, '.'); import benchmarks.check_gpu.command; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-IS", "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert loaded - sys.stdlib_module_names <= {"__main__", "benchmarks", "harness"}

@@ -8,7 +8,6 @@ elsewhere      `make check-gpu`, on a machine with a GPU
 
 import ast
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -19,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu import main
-from benchmarks.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples
+from benchmarks.check_gpu.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples, probes
+from benchmarks.check_gpu.probe import CheckOptions, MissingError
 from harness.gpu.device import REHEARSAL
 from harness.judge import Sitting, open_context
 from harness.records.fields import Mode
@@ -32,7 +31,6 @@ from harness.task.compile import recipe_of
 from harness.task.submission import read_directives
 from harness.task.task import load_task
 from harness.task_check.judge_examples import rehearse
-from scripts.cli import run
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = {example.name: example for example in guides_examples()}
@@ -220,14 +218,13 @@ def test_the_devices_name_determines_nvccs_architecture():
 
 
 @pytest.mark.walls
-def test_check_gpu_judges_the_examples_and_names_the_skipped_ones(capsys, monkeypatch):
+def test_check_gpu_judges_the_examples_and_names_what_one_lacks(tmp_path, monkeypatch):
+    rehearsal = CheckOptions(rehearse=True, scratch=str(tmp_path))
+    examples = {probe.name: probe for probe in probes(rehearsal)}
+    assert examples["PyTorch"].run(rehearsal).words == "AC"
     monkeypatch.setattr("harness.task_check.needs._is_here", lambda need: need != "jax")
-    assert run(["--rehearse", "--only", "J"], main) == 0
-    assert "| JAX, as in the guide | AC | skipped |" in (shown := capsys.readouterr().out)
-    assert "needs jax: not installed on this machine" in shown
-    assert run(["--rehearse", "--only", "PyTorch", "--json"], main) == 0
-    seen = json.loads(capsys.readouterr().out)["seen"]
-    assert [(one["name"], one["verdict"]) for one in seen] == [("PyTorch, as in the guide", "AC")]
+    with pytest.raises(MissingError, match="needs jax: not installed on this machine"):
+        examples["JAX"].run(rehearsal)
 
 
 def test_an_example_with_a_directive_for_other_boards_is_skipped(tmp_path):

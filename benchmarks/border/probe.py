@@ -1,38 +1,36 @@
-"""`make probe-gpu`: does the time of a call on a GPU cover its work, whatever the player tries?  Prints tables.
+"""Does the time of a call on a GPU cover its work, whatever the player tries?  Stage 1 of `make check-gpu`.
 
 A player adds one to inputs that the referee reveals (`harness/gpu/sealed_memory.py`), by a kernel that waits for S
 microseconds first.  So a right output whose time is less than S is a forged time.
 
-Needs only Python and NVIDIA's driver: no package, no compiler, no network.  `python3 -m benchmarks.border.probe` runs
-in a bare checkout.  Each row is measured by a process of its own, within a time limit, and printed at once.
+Needs only Python and NVIDIA's driver: no package, no compiler, no network.
 """
 
 from __future__ import annotations
 
-import argparse
 import array
 import json
 import secrets
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.border.kernels import PROBES
-from benchmarks.border.player import ITEM, KINDS
+from benchmarks.border.player import ITEM
 from harness.gpu.sealed_memory import SealedMemory
-from harness.inside.cuda_driver import LIBRARY, Driver, DriverError
-from harness.records.errors import JudgeError
+from harness.inside.cuda_driver import LIBRARY, Driver
 
 COUNT = 1024
 """Numbers of 32 bits in a call's inputs."""
 _ANSWER_S = 20.0
 _STAMP_NS = 100_000
+_WHILE_S = 0.1
 _LOOK_NS = 1_000_000_000
 """The least time in which the referee interrupts the player's kernel."""
 TOLERANCE = 0.99
@@ -92,19 +90,32 @@ class Border:
         socket.send_fds(self._ours, [json.dumps(order).encode()], self.memory.descriptors)
         self._expect()
 
-    def play(self, wait_us: float, *, draws_anew: bool = True, reveals_late: bool = True, seals: bool = True) -> Call:
-        """Play one call.  Each of the last three is a defence that can be switched off."""
+    def play(
+        self,
+        wait_us: float,
+        *,
+        draws_anew: bool = True,
+        reveals_late: bool = True,
+        seals: bool = True,
+        stops: bool = False,
+    ) -> Call:
+        """Play one call.
+
+        Each of the next three is a defence that can be switched off.  `stops`: stop and resume the player meanwhile.
+        """
         if draws_anew or not self._data:
             self._data = secrets.token_bytes(self._size)
-        self.memory.clear()
-        self.driver.write(self.memory.offered.address, self._data)
+        self._offer()
         if not reveals_late:
             self.memory.reveal()
         self._ask({"do": "prepare", "ns": int(wait_us * 1000)})
         if reveals_late:
             self.memory.reveal()
         start = time.perf_counter()
-        self._ask({"do": "go"})
+        self._send({"do": "go"})
+        if stops:
+            self._stop_for_a_while()
+        self._expect()
         window_us = (time.perf_counter() - start) * 1e6
         if not seals:
             time.sleep(2 * wait_us / 1e6)
@@ -116,6 +127,25 @@ class Border:
             us=us,
             window_us=window_us,
         )
+
+    def _offer(self) -> None:
+        self.memory.clear()
+        self.driver.write(self.memory.offered.address, self._data)
+
+    def start_endless(self) -> None:
+        """Let the player launch a kernel that takes years, and stop it."""
+        self._offer()
+        self._ask({"do": "prepare", "ns": 1 << 60})
+        self.memory.reveal()
+        self._send({"do": "go"})
+        time.sleep(_WHILE_S)
+        self._process.send_signal(signal.SIGSTOP)
+
+    def _stop_for_a_while(self) -> None:
+        time.sleep(_WHILE_S / 10)  # its kernel runs by then
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(_WHILE_S)
+        self._process.send_signal(signal.SIGCONT)
 
     def find_overlaps(self, trials: int) -> tuple[int, int, list[float]]:
         """Interrupt a kernel of the player's.
@@ -161,8 +191,11 @@ class Border:
         return min(errors, key=abs)
 
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
-        self._ours.send(json.dumps(order).encode())
+        self._send(order)
         return self._expect()
+
+    def _send(self, order: dict[str, Any]) -> None:
+        self._ours.send(json.dumps(order).encode())
 
     def _expect(self) -> dict[str, Any]:
         packet = self._ours.recv(1 << 20)
@@ -179,38 +212,60 @@ def _plus_one(data: bytes) -> bytes:
     return array.array("I", [(number + 1) % 2**32 for number in numbers]).tobytes()
 
 
-# The tables.
+# What the probes say.
 
 _WAITS_US = (0, 10, 30, 100, 300, 1000, 3000)
-_SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20)
-_TRIALS = 500
-_ROW_S = 120.0
-_ROWS = {
-    "clock": "the clock that kernels read, against events over 10 ms",
-    "exclusive": "how often two contexts ran at once, and what a switch costs",
-    **{f"null {size}": f"a call that does nothing, {size >> 10:,} KiB each way" for size in _SIZES},
-    **{kind: kind for kind in KINDS if kind not in ("idle", "wrong size", "killed")},
-}
+_LONG_US = 50_000
+_MANY_BYTES = 1 << 30
+"""After so many bytes, ten calls are enough."""
 _NEEDS_FIRST_CALL = ("stale", "kept")
 """Players that use what an earlier call has left."""
 
 
-def measure(row: str, library: str, calls: int) -> tuple[str, bool]:
-    """One row of the table in words, and whether it is as it should be."""
-    kind, _, size = row.partition(" ") if row.startswith("null ") else (row, "", "")
-    if kind == "null":
-        with Border("idle", library, size=int(size)) as border:
-            border.seat()
-            return f"{median(border.play(0).us for _ in range(calls)):.1f} µs", True
-    with Border("honest" if kind in ("clock", "exclusive") else kind, library) as border:
+def measure_clock(library: str) -> tuple[str, bool]:
+    """The clock that kernels read, against events over 10 ms: in words, and whether it is as it should be."""
+    with Border("honest", library) as border:
+        error = border.find_clock_error()
+    return f"{error:+.2%}", abs(error) <= 1 - TOLERANCE
+
+
+def measure_overlaps(library: str, trials: int) -> tuple[str, bool]:
+    """How often two contexts ran at once, and what a switch costs."""
+    with Border("honest", library) as border:
         border.seat()
-        if kind == "clock":
-            error = border.find_clock_error()
-            return f"{error:+.2%}", abs(error) <= 1 - TOLERANCE
-        if kind == "exclusive":
-            counting, overlaps, costs = border.find_overlaps(_TRIALS)
-            cost = f"{median(costs):.1f} µs" if costs else "unknown"
-            return f"{overlaps} of {counting} overlap; a switch costs {cost}", counting >= _TRIALS // 10
+        counting, overlaps, costs = border.find_overlaps(trials)
+    cost = f"{median(costs):.1f} µs" if costs else "unknown"
+    return f"{overlaps} of {counting} overlap; a switch costs {cost}", counting >= trials // 10
+
+
+def measure_nothing(library: str, calls: int, size: int) -> tuple[str, bool]:
+    """The time of a call that does nothing, with so many bytes each way."""
+    calls = max(min(calls, _MANY_BYTES // size), 10)
+    with Border("idle", library, size=size) as border:
+        border.seat()
+        times_us = [border.play(0, draws_anew=False).us for _ in range(calls)]
+    return f"{median(times_us):.1f} µs; at least {min(times_us):.1f} µs", True
+
+
+def measure_stops(library: str, calls: int) -> tuple[str, bool]:
+    """Stop and resume a player while its kernel runs; then kill a stopped one whose kernel never ends."""
+    with Border("honest", library) as border:
+        border.seat()
+        played = [border.play(_LONG_US, stops=True) for _ in range(calls)]
+        border.start_endless()
+    with Border("honest", library) as border:
+        border.seat()
+        after = border.play(0)
+    right = sum(call.is_right and not call.is_forged for call in played)
+    last = "right" if after.is_right else "wrong"
+    words = f"{right} of {calls} outputs right; after a player was killed, the next one's is {last}"
+    return words, right == calls and after.is_right
+
+
+def measure_player(library: str, calls: int, kind: str) -> tuple[str, bool]:
+    """How many outputs of a kind of player (`player.KINDS`) are right, and how many times forged."""
+    with Border(kind, library) as border:
+        border.seat()
         if kind in _NEEDS_FIRST_CALL:
             border.play(0)
         if kind == "kept":
@@ -220,43 +275,3 @@ def measure(row: str, library: str, calls: int) -> tuple[str, bool]:
     right = [call for call in played if call.is_right]
     least = f"; at least {min(call.us - call.wait_us for call in right):.1f} µs above S" if right else ""
     return f"{len(right)} of {len(played)} outputs right, {forged} times forged{least}", not forged
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 if a time was forged or a row failed."""
-    parser = argparse.ArgumentParser(prog="make probe-gpu", description="Probe the border on a GPU; print a table.")
-    parser.add_argument("--library", default=LIBRARY, help=f"the driver's library; default: {LIBRARY}")
-    parser.add_argument("--calls", type=int, default=100, help="calls per row and S; default: 100")
-    parser.add_argument("--row", choices=list(_ROWS), help="measure this row only, in this process")
-    options = parser.parse_args(arguments)
-    library, calls, row = options.library, options.calls, options.row
-    if row:
-        try:
-            words, is_good = measure(row, library, calls)
-        except (DriverError, JudgeError, OSError, PlayerError) as error:
-            words, is_good = str(error), False
-        _print(words)
-        return int(not is_good)
-    _print("| probe | |\n|---|---|")
-    is_good = True
-    for name, title in _ROWS.items():
-        command = [sys.executable, "-m", "benchmarks.border.probe", "--library", library, "--calls", str(calls)]
-        try:
-            done = subprocess.run(
-                [*command, "--row", name], capture_output=True, text=True, timeout=_ROW_S, check=False
-            )
-            failed, words = done.returncode != 0, done.stdout.strip() or done.stderr.strip()[-300:]
-        except subprocess.TimeoutExpired:
-            failed, words = True, f"it took more than {_ROW_S:g} s"
-        is_good = is_good and not failed
-        _print(f"| {title} | {'FAILED: ' if failed else ''}{words} |")
-    return int(not is_good)
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

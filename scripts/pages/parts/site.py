@@ -40,7 +40,7 @@ GUIDES: tuple[tuple[str, ...], ...] = (
         "organisers-app",
         "organisers-stuck",
     ),
-    ("runner-hosts", "runner-hosts-upkeep"),
+    ("runner-hosts", "runner-hosts-upkeep", "gpu-check"),
     ("programs", "programs-json"),
 )
 """The guides by their number of readers, each with its pages in reading order.  Any other pages come last."""

@@ -1,17 +1,18 @@
-"""`make bench-gpu`: what follows from known numbers, and a rehearsal of all of it with a CPU in the GPU's place."""
+"""Stage 4 of `make check-gpu`: what follows from known numbers, and its methods with a CPU in the GPU's place."""
 
 import importlib.util
-import json
+import subprocess
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 
 import pytest
 
-from benchmarks import peers
-from benchmarks.gpu_tables import OURS, BenchClaim, Measured, Taken, report_of, spread
-from benchmarks.gpu_times import KERNELS, _ask_peer, _board, main
-from harness.gpu.gpu_nodes import find_gpus
-from scripts.cli import run
+from benchmarks.check_gpu import peers
+from benchmarks.check_gpu.probe import CheckOptions, MissingError
+from benchmarks.check_gpu.times import GROUPS, KERNELS, OURS, Taken, ask_peer, board_of, measure
+from benchmarks.check_gpu.times_report import BenchClaim, Measured, report_of, spread, summary
+
+REHEARSAL = CheckOptions(rehearse=True)
 
 
 def found(times: dict[str, list[float]], *, ratios: list[float] | None = None, **more: object) -> Measured:
@@ -22,7 +23,7 @@ def found(times: dict[str, list[float]], *, ratios: list[float] | None = None, *
         for i, us in enumerate(values)
     ]
     seconds = {way: [10.0] * len(values) for way, values in times.items()}
-    return Measured(**{"kernels": ("add",), "is_rehearsed": False, "taken": taken, "seconds": seconds, **more})
+    return Measured(**{"kernels": ("add",), "taken": taken, "seconds": seconds, **more})
 
 
 def claims(*arguments: object, **more: object) -> tuple[BenchClaim, ...]:
@@ -68,11 +69,10 @@ def test_the_seconds_claim_counts_whole_processes(ours, holds):
     assert claims({OURS: [1.0] * 3, "kernelbot": [1.0] * 3}, seconds=seconds)[2].holds is holds
 
 
-def test_the_report_marks_unmeasured_claims_and_names_skipped_methods():
-    report = report_of(found({OURS: [1.0, 1.0]}, skipped={"kernelbot": "it failed: out of memory"}))
-    assert [claim.holds for claim in report.claims] == [None] * 3
-    assert report.text.count("| not measured |") == 3
-    assert "Skipped: KernelBot's method, because it failed: out of memory." in report.text
+def test_the_report_marks_unmeasured_claims():
+    report = report_of(found({OURS: [1.0, 1.0]}))
+    assert [claim.holds for claim in report.claims] == [None] * 4
+    assert report.text.count("| not measured |") == 4
 
 
 def test_the_standard_error_is_that_of_the_mean():
@@ -86,54 +86,64 @@ def test_a_timing_method_says_what_it_lacks(monkeypatch):
     assert peers.why_not("do_bench", "cuda") == "triton is not installed"
 
 
-def test_the_ten_kernels_give_ten_different_cases():
+def test_the_ten_kernels_give_ten_different_cases_and_each_is_in_one_group():
     assert len({kernel.name for kernel in KERNELS}) == len(KERNELS) == 10
     for rehearse in (True, False):
         assert len({kernel.case(rehearse=rehearse).name for kernel in KERNELS}) == 10
+    assert sorted(kernel.name for group in GROUPS.values() for kernel in group) == sorted(one.name for one in KERNELS)
+
+
+def test_an_interval_without_the_true_ratio_is_wrong_and_one_far_from_it_is_a_failure():
+    taken = partial(Taken, way=OURS, kernel="add", us=1.0, seconds=1.0)
+    right, wrong, far = (taken(ratio=ratio, low=ratio - 0.01, high=ratio + 0.01) for ratio in (0.992, 1.015, 0.97))
+    assert (right.is_right, wrong.is_right, far.is_right, taken().is_right) == (True, False, False, None)
+    assert [one.is_far_off for one in (right, wrong, far, taken())] == [False, False, True, False]
+
+
+@pytest.mark.parametrize(("wrong", "holds"), [(0, True), (1, True), (2, False)])
+def test_the_claim_on_intervals_allows_one_of_ten_to_be_wrong(wrong, holds):
+    taken = [Taken(way=OURS, kernel="add", us=1, seconds=1, low=0.99, high=1.01)] * (10 - wrong)
+    taken += [Taken(way=OURS, kernel="add", us=1, seconds=1, low=1.01, high=1.02)] * wrong
+    claim = report_of(Measured(kernels=("add",), taken=taken)).claims[3]
+    assert claim.holds is holds and claim.seen == f"{10 - wrong} of 10"
+
+
+def test_the_summary_compares_all_results():
+    times = {OURS: 100.9, "replay": 100.0, "kernelbot": 120.0}
+    data = [
+        {"way": way, "seconds": 10.0, "taken": [{"way": way, "kernel": "matmul, side 512", "us": us, "seconds": 1.0}]}
+        for way, us in times.items()
+    ]
+    shown = summary(data)
+    assert "| matmul, side 512 | 100.0 µs | +0.9 % | +20.0 % |" in shown and "matmul, side 2048" not in shown
+    assert "| +0.9 % at most (matmul, side 512; 1 kernels) | holds |" in shown
 
 
 def test_each_kernel_passes_its_own_reference():
     quick = [kernel for kernel in KERNELS if kernel.amount != 20_000_000]
-    with _board(quick, rehearse=True) as board:
-        seen = Measured(kernels=tuple(kernel.name for kernel in quick), is_rehearsed=True)
-        few = replace(board, benchmarks=tuple(board.tests), tests=board.tests)
-        taken = list(_ask_peer("kernelbot", few, replace(seen, kernels=("spin", "add", "sum", "matmul"))))
+    with board_of(quick, rehearse=True) as board:
+        few = replace(board, benchmarks=tuple(board.tests))
+        taken = list(ask_peer("kernelbot", few, ("spin", "add", "sum", "matmul"), REHEARSAL))
     assert [one.kernel for one in taken] == ["spin", "add", "sum", "matmul"]
     assert all(one.us > 0 for one in taken)
 
 
-def test_a_failing_timing_method_is_skipped_with_its_error():
-    with _board([KERNELS[0]], rehearse=True) as board:
+def test_a_method_that_fails_or_cannot_run_says_why(capfd):
+    with board_of([KERNELS[0]], rehearse=True) as board:
+        with pytest.raises(MissingError, match="it times only GPUs"):
+            list(ask_peer("cupti", board, ("spin",), REHEARSAL))
         (board.task.folder / "submission.py").write_text("def custom_kernel(data):\n    return data[2]\n")
-        seen = Measured(kernels=("spin",), is_rehearsed=True)
-        assert list(_ask_peer("kernelbot", board, seen)) == []
-    assert seen.skipped["kernelbot"].startswith("it failed: ValueError: output")
+        with pytest.raises(subprocess.CalledProcessError):
+            list(ask_peer("kernelbot", board, ("spin",), REHEARSAL))
+    assert "ValueError: output" in capfd.readouterr().err
 
 
-@pytest.mark.alone
 @pytest.mark.walls
-@pytest.mark.usefixtures("all_cores")
-def test_a_rehearsal_runs_every_available_timing_method_and_prints_tables(tmp_path, capsys):
-    raw = tmp_path / "raw.json"
-    arguments = ["--rehearse", "--repetitions", "2", "--only", "600 thousand", "--raw", str(raw)]
-    assert run(arguments, main) == 0
-    shown = capsys.readouterr().out
-    kept = json.loads(raw.read_text())
-    assert {way: len(seconds) for way, seconds in kept["seconds"].items()} == {OURS: 2, "replay": 2, "kernelbot": 2}
+def test_a_kernel_is_judged_against_itself(tmp_path):
+    found = measure(replace(REHEARSAL, scratch=str(tmp_path)), way=OURS, kernels=KERNELS[2:3])
+    (taken,) = found.data["taken"]
     # What spins until a clock says so is the one kernel whose time is known.
-    assert all(290 < one["us"] < 2000 for one in kept["taken"])
-    assert "| spin, 600 thousand |" in shown
-    assert "Skipped: do_bench, because " in shown and "Skipped: CUPTI, because it times only GPUs" in shown
-    assert len([line for line in shown.splitlines() if line.endswith(("| holds |", "| does not hold |"))]) == 3
-
-
-@pytest.mark.skipif(bool(find_gpus()), reason="there is a GPU")
-def test_a_machine_without_a_gpu_gets_one_error_line(capsys):
-    assert run([], main) == 3
-    shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.count("\n") == 1
-    assert "no GPU found on this machine" in shown.err
-
-
-def test_the_makefile_has_a_bench_gpu_target():
-    assert "bench-gpu: $(READY)  ## " in Path("Makefile").read_text()
+    assert 290 < taken["us"] < 2000
+    assert taken["low"] <= taken["ratio"] <= taken["high"] and taken["bound_us"] > 0
+    assert 0.5 < taken["ratio"] < 2
+    assert found.words.startswith("spin, 600 thousand: ")

@@ -1,11 +1,12 @@
-"""Attacks on a GPU's clock and caches.  `make check-gpu` judges them with an honest sum as the anchor.
+"""Attacks on a GPU's clock and caches, judged with an honest sum as the anchor.
 
     tests/exploits/gpu/<attack>.py     a submission to `vectoradd`; its docstring ends in `Expected: …`
         WA, SV, …                      the allowed verdicts
         gains nothing                  accepted, with a time no better than an honest player's
         within the bound               accepted, and gains no more than the bound of its time
 
-Attacks that need a GPU have the directive `gpus`; the others also run in a rehearsal on a CPU.
+They were made for a clock that the player keeps, as on AMD's boards; the expected outcomes are those there.  Attacks
+that need a GPU have the directive `gpus`; the others also run in a rehearsal on a CPU.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.records.judgement import Judgement
+from benchmarks.check_gpu.probe import ROOT, asks_for_gpu
 from harness.records.verdict import Verdict
-from harness.task.submission import Submission, read_directives
-from harness.task.task import Board
-from scripts.competition.repository import ROOT
+
+if TYPE_CHECKING:
+    from harness.records.judgement import Judgement
+    from harness.task.submission import Submission
+    from harness.task.task import Board
 
 FOLDER = ROOT / "tests" / "exploits" / "gpu"
 GAINS_NOTHING = "gains nothing"
@@ -37,17 +41,19 @@ class Exploit:
     def name(self) -> str:
         return self.path.stem.replace("_", " ")
 
-    @cached_property
+    @property
     def submission(self) -> Submission:
+        from harness.task.submission import Submission
+
         return Submission(login="attacker", source=self.path.read_bytes())
 
     @property
     def needs_gpu(self) -> bool:
-        return bool(read_directives(self.submission.text, self.submission.name).gpus)
+        return asks_for_gpu(self.path.read_text("utf-8"))
 
     @cached_property
     def _told(self) -> str:
-        return ast.get_docstring(ast.parse(self.submission.text)) or ""
+        return ast.get_docstring(ast.parse(self.path.read_text("utf-8"))) or ""
 
     @property
     def strategy(self) -> str:
@@ -58,15 +64,22 @@ class Exploit:
         return tuple(re.findall(r"^Expected: (.+)$", self._told, re.MULTILINE)[-1].split(", "))
 
     def is_stopped(self, judgement: Judgement) -> bool:
-        """Whether the outcome is one of the expected ones."""
+        """Whether the outcome is one of the expected ones, on a board whose times the player takes."""
         if judgement.verdict is not Verdict.ACCEPTED:
             return judgement.verdict.value in self.expected
-        timing = next(case.timing for case in judgement.benchmarks if case.timing)
-        if GAINS_NOTHING in self.expected and timing.ratio.high >= _HONEST_FROM:
-            return True
-        return WITHIN_THE_BOUND in self.expected and (
-            timing.submission_us + timing.bound_us >= _HONEST_FROM * timing.anchor_us
-        )
+        is_honest, is_bounded = _is_as_slow_as_an_honest_sum(judgement)
+        return (GAINS_NOTHING in self.expected and is_honest) or (WITHIN_THE_BOUND in self.expected and is_bounded)
+
+    def is_stopped_by_sealed_memory(self, judgement: Judgement) -> bool:
+        """Whether it gains nothing on NVIDIA's boards, which lack what it attacks: any verdict may stop it."""
+        return judgement.verdict is not Verdict.ACCEPTED or any(_is_as_slow_as_an_honest_sum(judgement))
+
+
+def _is_as_slow_as_an_honest_sum(judgement: Judgement) -> tuple[bool, bool]:
+    """Whether the time is as long as the anchor's: as it is, and with the bound."""
+    timing = next(case.timing for case in judgement.benchmarks if case.timing)
+    bounded_us = timing.submission_us + timing.bound_us
+    return timing.ratio.high >= _HONEST_FROM, bounded_us >= _HONEST_FROM * timing.anchor_us
 
 
 def exploits() -> tuple[Exploit, ...]:

@@ -1,22 +1,21 @@
-"""The report of `make bench-gpu` in Markdown: bias, spread, seconds, and whether the claims hold.  Pure functions.
+"""The summary of stage 4 in Markdown: bias, spread, seconds, and whether the claims hold.  Pure functions.
 
 bias      median over the repetitions of a method's time / the true time, minus 1; replay's time is true, else CUPTI's
 spread    interquartile range of the repetitions' times, as a fraction of their median
-seconds   duration of a judging: of one kernel in the table, of all kernels in the claim
+seconds   duration of a judging: of one kernel in the table, of one group of kernels in the claim
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from statistics import median
+from statistics import median, quantiles
+from typing import Any
 
-from benchmarks.timing_tables import quartiles
+from benchmarks.check_gpu.times import KERNELS, OURS, Taken
 from scripts.common.text import format_percent, format_us
 
-OURS = "judge"
 _TRUE = ("replay", "cupti")
 _NAMES = {
     OURS: "judge",
@@ -31,36 +30,17 @@ BIASED_FROM_US = 20.0
 """Below this, launching a kernel takes longer than running it, and no method that times single calls is right."""
 SPREAD = 0.5
 SECONDS = 2.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Taken:
-    """One measurement of a kernel by one method: its time in microseconds, and the seconds that measuring took.
-
-    The judge also gives the ratio to the anchor, and the bound: the time that the referee's clock cannot account for.
-    """
-
-    way: str
-    kernel: str
-    us: float
-    seconds: float
-    ratio: float | None = None
-    bound_us: float | None = None
+RIGHT = 0.9
+"""The least share, of intervals that should contain it in 95 % of all cases."""
 
 
 @dataclass(kw_only=True)
 class Measured:
-    """All measurements so far.
-
-    `seconds` are those of a method's whole process; `skipped` says why a method was not used.
-    """
+    """All measurements so far.  `seconds` are those of a method's whole process."""
 
     kernels: tuple[str, ...]
-    is_rehearsed: bool
-    machine: str = ""
     taken: list[Taken] = field(default_factory=list)
     seconds: dict[str, list[float]] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
 
     def of(self, way: str, kernel: str) -> list[Taken]:
         """A method's measurements of a kernel, in the order of the repetitions."""
@@ -89,7 +69,7 @@ def spread(values: list[float]) -> float | None:
     """Interquartile range / median; None for fewer than two values."""
     if len(values) < 2:
         return None
-    low, high = quartiles(values)
+    low, _, high = quantiles(values, n=4, method="inclusive")
     return (high - low) / median(values)
 
 
@@ -109,8 +89,17 @@ class BenchReport:
     """Markdown."""
 
 
+def summary(data: Sequence[dict[str, Any]]) -> str:
+    """The methods compared, in Markdown, from the data of all results."""
+    found = Measured(kernels=tuple(kernel.name for kernel in KERNELS))
+    for one in data:
+        found.taken += [Taken(**taken) for taken in one["taken"]]
+        found.seconds.setdefault(one["way"], []).append(one["seconds"])
+    return report_of(found).text
+
+
 def report_of(found: Measured) -> BenchReport:
-    claims = (_claim_on_bias(found), _claim_on_spread(found), _claim_on_seconds(found))
+    claims = (_claim_on_bias(found), _claim_on_spread(found), _claim_on_seconds(found), _claim_on_intervals(found))
     return BenchReport(claims=claims, text="\n".join(_lines(found, claims)))
 
 
@@ -152,11 +141,17 @@ def _claim_on_seconds(found: Measured) -> BenchClaim:
     )
 
 
+def _claim_on_intervals(found: Measured) -> BenchClaim:
+    right = [one.is_right for one in found.taken if one.is_right is not None]
+    return BenchClaim(
+        words=f"intervals of kernels judged against themselves contain 1: {format_percent(RIGHT)} or more",
+        seen=f"{sum(right)} of {len(right)}" if right else "",
+        holds=sum(right) >= RIGHT * len(right) if right else None,
+    )
+
+
 def _lines(found: Measured, claims: tuple[BenchClaim, ...]) -> Iterator[str]:
-    repetitions = max(map(len, found.seconds.values()), default=0)
-    yield f"## Times of several methods, {'rehearsed without' if found.is_rehearsed else 'on'} a GPU, {_today()}\n"
-    yield f"{found.machine}. {repetitions} repetitions; the methods take turns.\n"
-    others = [way for way in ("cupti", "do_bench", "kernelbot") if way not in found.skipped]
+    others: list[str] = [way for way in ("cupti", "do_bench", "kernelbot") if way in found.seconds]
     head = [
         "kernel",
         "true",
@@ -168,17 +163,14 @@ def _lines(found: Measured, claims: tuple[BenchClaim, ...]) -> Iterator[str]:
     yield _row([*head, *(f"seconds: {_NAMES[way]}" for way in others)])
     yield _row(["---"] * (len(head) + len(others)))
     for kernel in found.kernels:
-        yield _row(_cells(found, kernel, others))
+        if any(one.kernel == kernel for one in found.taken):
+            yield _row(_cells(found, kernel, others))
     yield ""
     yield _row(["claim", "measured", ""])
     yield _row(["---"] * 3)
     for claim in claims:
         verdict = "not measured" if claim.holds is None else "holds" if claim.holds else "does not hold"
         yield _row([claim.words, claim.seen, verdict])
-    for way, reason in found.skipped.items():
-        yield f"\nSkipped: {_NAMES[way]}, because {reason}."
-    if found.is_rehearsed:
-        yield "\nA rehearsal on a CPU: it says nothing about a GPU, and the kernels are smaller than their names say."
 
 
 def _cells(found: Measured, kernel: str, others: list[str]) -> Iterator[str]:
@@ -204,7 +196,3 @@ def _signed(share: float | None) -> str:
 
 def _share(share: float | None) -> str:
     return "" if share is None else format_percent(share)
-
-
-def _today() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%d}"

@@ -1,4 +1,4 @@
-"""Other ways to time kernels, to which `make bench-gpu` compares the judge.  Each runs in its own process.
+"""Other ways to time kernels, to which stage 4 compares the judge.  Each runs in its own process.
 
     replay      one CUDA graph of many calls, each on uncached inputs; its time divided by their number
     cupti       the device's own time for a call's kernels, after one flush (from CUPTI, by torch's profiler)
@@ -6,7 +6,7 @@
     kernelbot   KernelBot's method, written from its description: after tests, the mean of single calls by CUDA events,
                 each on fresh inputs and after one flush, until the standard error is below 0.1 % or time is up
 
-    python -m benchmarks.peers WAY FOLDER DEVICE TESTS BENCHMARKS     prints one line of JSON per benchmark
+    python -m benchmarks.check_gpu.peers WAY FOLDER DEVICE TESTS BENCHMARKS     prints one line of JSON per benchmark
 
 FOLDER contains reference.py and submission.py, DEVICE is a torch device, and cases are lists of parameters in JSON.  On
 a CPU, perf_counter times the calls, and a loop replaces the graph.  If a way lacks something that it needs, it prints

@@ -1,4 +1,4 @@
-"""The examples of the participants' guide, which `make check-gpu` judges: one file per language of a GPU board.
+"""Stage 3: the examples of the participants' guide, one file per language of a GPU board, and the vendor's profiler.
 
 ## CuPy             the example's name
 ```python           a submission to `vectoradd`
@@ -7,19 +7,32 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.task.submission import Submission, read_directives
-from harness.task.task import Board, ScriptConfig, load_task
-from harness.task.toolchain import Toolchain
-from scripts.competition.gpu_models import gpu_models
-from scripts.competition.repository import ROOT
+from benchmarks.check_gpu.judging import PROFILED, GpuCheck, answer_of, judge_file, probe_of, small_board
+from benchmarks.check_gpu.probe import ROOT, CheckOptions, MissingError, Probe, ProbeAnswer, asks_for_gpu
+from harness.gpu.gpu_facts import read_gpu
+from harness.gpu.gpu_nodes import assigned, find_gpus
+
+if TYPE_CHECKING:
+    from harness.task.submission import Submission
+    from harness.task.task import Board
 
 GUIDES = tuple(ROOT / "site" / "pages" / f"participants-{page}.md" for page in ("gpu", "cuda"))
 CUDA_TASK = ROOT / "tests" / "tasks" / "axpy_cuda"
+COMPILED = GpuCheck(
+    name="torch.compile",
+    source="import torch\n\n@torch.compile(dynamic=True)\ndef custom_kernel(data):\n    return data[0] + data[1]\n",
+)
+_LIMIT_S = 240.0
+"""A compiler of CUDA C++ may take a minute or two."""
 
 _EXAMPLE = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```(python|cuda)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -53,19 +66,23 @@ class LanguageExample:
     """The file of one section."""
 
     name: str
-    submission: Submission
+    source: str
+    is_compiled: bool
 
     @property
-    def is_compiled(self) -> bool:
-        return self.submission.name.endswith(".cu")
+    def submission(self) -> Submission:
+        from harness.task.submission import Submission
+
+        file = "submission.cu" if self.is_compiled else "submission.py"
+        return Submission(login="guide", source=self.source.encode(), name=file)
 
     @property
     def needs_gpu(self) -> bool:
-        return self.is_compiled or bool(read_directives(self.submission.text, self.submission.name).gpus)
+        return self.is_compiled or asks_for_gpu(self.source)
 
     @property
     def libraries(self) -> tuple[Library, ...]:
-        return tuple(one for one in LIBRARIES if f"#include <{one.header}>" in self.submission.text)
+        return tuple(one for one in LIBRARIES if f"#include <{one.header}>" in self.source)
 
     def why_skipped(self) -> str:
         """What it needs and this machine lacks; "" if it can be judged here."""
@@ -81,6 +98,9 @@ class LanguageExample:
 
     def board(self, arch: str | None) -> Board:
         """The board for a file in CUDA C++, with the libraries that its headers need."""
+        from harness.task.task import ScriptConfig, load_task
+        from harness.task.toolchain import Toolchain
+
         board = load_task(CUDA_TASK).board("H100")
         config = board.task.config or ScriptConfig()
         named = {one.name: one.folder for one in self.libraries if one.name and one.folder}
@@ -98,20 +118,40 @@ class LanguageExample:
 
 def guides_examples() -> tuple[LanguageExample, ...]:
     """All examples, in the guides' order."""
-    suffixes = {"python": "py", "cuda": "cu"}
     return tuple(
-        LanguageExample(
-            name=name,
-            submission=Submission(login="guide", source=source.encode(), name=f"submission.{suffixes[kind]}"),
-        )
+        LanguageExample(name=name, source=source, is_compiled=kind == "cuda")
         for guide in GUIDES
         for name, kind, source in _EXAMPLE.findall(guide.read_text("utf-8"))
     )
 
 
+def probes(_: CheckOptions) -> Iterator[Probe]:
+    for example in guides_examples():
+        run = partial(_judge_example, example=example)
+        yield Probe(name=example.name, run=run, usual_s=15, limit_s=_LIMIT_S, judges=True, needs_gpu=example.needs_gpu)
+    yield probe_of(COMPILED)
+    yield probe_of(PROFILED)
+
+
+def _judge_example(options: CheckOptions, *, example: LanguageExample) -> ProbeAnswer:
+    """Judge an example of the guide, which must be accepted."""
+    from harness.records.fields import Mode
+
+    if reason := example.why_skipped():
+        raise MissingError(reason)
+    board = small_board(options)
+    if example.is_compiled:
+        gpus = assigned(find_gpus(), os.environ)
+        facts = read_gpu(gpus[0]) if gpus else None
+        board = replace(example.board(arch_of(facts.name) if facts else None), gpu="GPU")
+    judgement = judge_file(options, board, example.submission, Mode.TEST)
+    return answer_of(judgement, "AC", is_good=judgement.verdict.value == "AC")
+
+
 def arch_of(device: str) -> str | None:
     """The architecture for nvcc, from the device name that a driver reports; None for an unknown device."""
     from harness.records.judgement import is_named
+    from scripts.competition.gpu_models import gpu_models
 
     return next((model.arch for model in gpu_models().values() if is_named(device, model.device)), None)
 
