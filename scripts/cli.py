@@ -22,6 +22,7 @@ import click
 
 from harness import __version__
 from harness.records.errors import PullRankError, did_you_mean
+from scripts.common.options import Group
 
 INTERRUPTED = 130
 _OBJECTS = 50_000
@@ -57,7 +58,7 @@ HIDDEN = {"ci": "scripts.bot.ci"}
 """Name → module of the commands that only workflows call."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

@@ -477,6 +477,21 @@ def test_a_moved_deadline_withdraws_the_last_call_and_posts_a_new_one(cup: Cup, 
     assert discord.titles() == ["~~Vector addition is about to close~~", "Vector addition is about to close"]
 
 
+def test_a_task_that_is_opened_again_takes_its_final_standings_back_until_it_closes(cup: Cup, discord: Discord) -> None:
+    ada, *_ = season(cup.board)
+    cup.judge(ada)
+    cup.announce(DEADLINE + timedelta(hours=1))
+    assert discord.titles() == ["Vector addition has closed"]
+    later = DEADLINE + timedelta(days=30)
+    cup.change_task(deadline=later)
+    cup.announce(DEADLINE + timedelta(hours=2))
+    embed = only(discord.messages).embed
+    assert embed["title"] == "~~Vector addition has closed~~" and "its deadline" in embed["description"]
+    cup.announce(later - timedelta(hours=3))
+    cup.announce(later + timedelta(hours=1))
+    assert discord.titles()[1:] == ["Vector addition is about to close", "Vector addition has closed"]
+
+
 # To whom.
 
 
@@ -621,6 +636,17 @@ def test_a_disqualified_record_is_withdrawn_in_place_and_restored_in_place(cup: 
     cup.announce(after(grace) + timedelta(hours=3))
     assert json.dumps(discord.messages[0].body) == before and len(discord.messages) == 1
     assert cup.announce(after(grace) + timedelta(hours=4)) == []
+
+
+def test_a_champion_who_withdraws_is_not_said_to_have_lost_first_place(cup: Cup, discord: Discord) -> None:
+    ada, _, grace, *_ = season(cup.board)
+    cup.judge(ada, grace)
+    cup.announce(after(grace))
+    cup.moderate(Action.WITHDRAW, grace, after(grace))
+    assert "withdrew record/" in only(cup.announce(after(grace) + timedelta(hours=1)))
+    embed = only(discord.messages).embed
+    assert embed["description"] == "A result behind this message was removed from the board."
+    assert "ada" not in json.dumps(embed)
 
 
 def test_a_held_record_is_withdrawn_until_release_and_for_good_once_disqualified(cup: Cup, discord: Discord) -> None:

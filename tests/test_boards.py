@@ -108,6 +108,13 @@ def test_a_command_prints_the_same_from_a_ledger_and_its_site(season, site, caps
         assert max(map(len, local.splitlines())) <= 160
 
 
+def test_the_tasks_next_to_a_ledger_are_its_own(season, capsys) -> None:
+    words = ["board", "matmul", "--gpu", "H100", "--json"]
+    named = printed(capsys, *words, *ledger_of(season))
+    assert json.loads(named)["rows"]
+    assert printed(capsys, *words, "--ledger", str(season / "ledger")) == named
+
+
 def test_json_output_keeps_every_digit(season, capsys) -> None:
     shown = json.loads(printed(capsys, "board", "matmul", "--gpu", "H100", "--json", *ledger_of(season)))
     published = json.loads((season / "_site/matmul/H100/board.json").read_text())

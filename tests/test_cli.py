@@ -26,6 +26,7 @@ from harness.records.judgement import Judgement
 from harness.records.progress import Progress
 from harness.records.verdict import Verdict
 from harness.sandbox.freezer import children
+from scripts.bot.ci import ci
 from scripts.cli import COMMANDS, cli, run
 from scripts.common.terminal import Display, time_left
 from tests.terminal import Terminal
@@ -159,6 +160,16 @@ def test_a_wrong_call_gets_one_message_and_exit_code_2(arguments, code, message,
     assert message in said.err
     assert "Traceback" not in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize("name", [*ALL, *dict(commands(ci, ("ci",)))])
+def test_an_option_that_counts_once_is_refused_if_it_is_given_twice(name, capsys):
+    command = ({**ALL, **dict(commands(ci, ("ci",)))})[name]
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.multiple:
+            given = [option.opts[0]] if option.is_flag else [option.opts[0], "x"]
+            assert run([*name.split(), *given, *given, "--help"]) == 2
+            assert f"Option '{option.opts[0]}' is given more than once. Give it once." in capsys.readouterr().err
 
 
 def test_task_check_reports_all_faults_of_all_tasks_at_once(tmp_path, capsys):
@@ -441,15 +452,45 @@ def drawn(*, terminal: bool) -> str:
     file = StringIO()
     with Display(Console(file=file, force_terminal=terminal, width=100, markup=False), [4, 4]) as display:
         display.begin("first")
-        display.show(Progress(step="test", done=0, total=3))
+        display.show(Progress(step="test", done=0, total=3, seconds_left=30))
         display.begin("[second]")
         display.show(Progress(step="benchmark", done=1, total=2, seconds_left=70))
     return file.getvalue()
 
 
+def times_shown(guesses_s: list[float], steps: list[tuple[float, float | None]], monkeypatch) -> list[str]:
+    """The times left that are shown when jobs take these seconds, each with the judge's estimate at its end."""
+    now = 0.0
+    monkeypatch.setattr("scripts.common.terminal.time.monotonic", lambda: now)
+    file = StringIO()
+    with Display(Console(file=file, width=100), guesses_s) as display:
+        for number, (seconds, left_s) in enumerate(steps):
+            display.begin(f"job {number}")
+            now += seconds
+            display.show(Progress(step="test", done=0, total=1, seconds_left=left_s))
+    return re.findall(r": test(.*)", file.getvalue())
+
+
+def test_a_single_job_shows_only_the_judges_estimate(monkeypatch):
+    assert times_shown([1.0], [(5, None)], monkeypatch) == [""]
+    assert times_shown([1.0], [(5, 40)], monkeypatch) == [" (about 40 s left)"]
+
+
+def test_the_time_left_of_several_jobs_follows_from_the_finished_ones(monkeypatch):
+    assert times_shown([10, 10, 20], [(30, 5), (10, None), (10, 15)], monkeypatch) == [
+        "",  # no job is finished: how fast this machine is, nobody knows
+        " (about 1 min 20 s left)",  # 30 s each: 20 s of this one, 60 s of the next one
+        " (about 15 s left)",
+    ]
+
+
+def test_a_job_that_takes_longer_than_guessed_shows_no_time_left(monkeypatch):
+    assert times_shown([10, 10, 10], [(10, None), (11, None)], monkeypatch)[1] == ""
+
+
 def test_the_display_shows_the_file_its_progress_and_the_time_left():
     lines = drawn(terminal=False).splitlines()
-    assert lines[:2] == ["[1/2] first: preparing (about 10 s left)", "[1/2] first: test 1 of 3 (about 10 s left)"]
+    assert lines[:2] == ["[1/2] first: preparing", "[1/2] first: test 1 of 3"]
     assert lines[-1] == "[2/2] [second]: benchmark 2 of 2 (about 1 min 10 s left)"
 
 

@@ -12,9 +12,10 @@ from scripts.bot.comment.comment_text import read_comment
 from scripts.bot.comment.markdown import NBSP
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderation
-from scripts.ledger.request import EndState
-from tests.competition import FASTER, SOURCE, Scene, digest_of, judgement_of, path_of, zipped
+from scripts.ledger.request import EndState, Request
+from tests.competition import FASTER, SOURCE, Scene, digest_of, judgement_of, of_its_board, path_of, two_boards, zipped
 from tests.github_server import Pull
+from tests.github_server import Run as WorkflowRun
 
 
 @pytest.fixture
@@ -311,6 +312,31 @@ def test_a_first_place_not_timed_by_the_referee_needs_a_review(scene: Scene, cla
     assert hold.action is Action.HOLD and measured in hold.reason
     assert first.state == "open" and "needs a maintainer's review" in scene.comment(first.number)
     assert f"it does not rank until then**: `{hold.reason}`." in scene.comment(first.number)
+
+
+@pytest.mark.parametrize(("bound_us", "is_held"), [(9_000.0, False), (11_000.0, True)])
+def test_a_first_place_on_a_gpu_whose_bound_is_a_fifth_of_its_time_needs_a_review(
+    scene: Scene, bound_us: float, is_held: bool
+) -> None:
+    two_boards(scene)
+    scene.intake()
+    honest = of_its_board(scene)
+
+    def make(request: Request, run: WorkflowRun) -> object:
+        judgement = honest(request, run)
+        assert isinstance(judgement, Judgement)
+        cases = [
+            case.model_copy(update={"timing": case.timing and case.timing.model_copy(update={"bound_us": bound_us})})
+            for case in judgement.cases
+        ]
+        return judgement.model_copy(update={"cases": tuple(cases)})
+
+    for run in scene.waiting():
+        scene.evaluate(run, make)
+    with LedgerBranch(scene.server.git_url) as branch:
+        holds = list(branch.ledger.moderations())
+    assert [one.action for one in holds] == [Action.HOLD] * is_held
+    assert not is_held or "bounds only to 22.0 %" in holds[0].reason
 
 
 def test_a_bounded_first_place_is_merged_without_a_review(scene: Scene) -> None:

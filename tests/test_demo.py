@@ -1,6 +1,7 @@
 """The demo: its cast, and a small competition held for real from beginning to end."""
 
 import contextlib
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.records.verdict import Verdict
-from harness.task.task import load_task
+from harness.task.task import load_task, load_tasks
+from scripts.cli import run
 from scripts.commands.demo import ENTRIES, DemoCompetition, DemoEntry, tasks_of
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
@@ -20,11 +22,11 @@ def test_the_cast_is_a_dozen_entries_of_six_fictional_authors_on_four_tasks():
     assert 11 <= len(ENTRIES) <= 15
     assert len({entry.login for entry in ENTRIES}) == 6
     assert all(entry.login.endswith("-sample") for entry in ENTRIES)
-    assert len(tasks_of(ENTRIES)) == 4
+    assert len({entry.task for entry in ENTRIES}) == 4
 
 
-def test_the_entries_are_task_examples_and_cover_the_main_verdicts():
-    tasks = tasks_of(ENTRIES)
+def test_the_entries_are_task_examples_and_cover_the_main_verdicts(tmp_path):
+    tasks = tasks_of(ENTRIES, tmp_path)
     examples = {name: {example.path: example.verdict for example in task.examples} for name, task in tasks.items()}
     verdicts = [examples[one.task][tasks[one.task].folder / "examples" / one.example] for one in ENTRIES]
     assert {Verdict.ACCEPTED, Verdict.WRONG_ANSWER, Verdict.RUN_TIME_ERROR, Verdict.TIME_LIMIT_EXCEEDED} <= set(
@@ -114,3 +116,18 @@ def test_an_error_in_one_entry_is_reported_and_the_others_are_judged(held):
 def test_the_demo_places_files_as_a_repository_does(competition):
     path = competition.folder / "submissions" / "tiny" / "ada-sample" / "submission.py"
     assert path.read_bytes() == (TINY / "examples" / "accepted" / "plain.py").read_bytes()
+
+
+@pytest.mark.walls
+def test_other_commands_read_what_the_demo_keeps(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("scripts.commands.demo.ENTRIES", ENTRIES[:1])
+    assert run(["demo", "--no-serve", "--out", str(tmp_path / "demo")]) == 0
+    task, *others = load_tasks(tmp_path / "demo" / "tasks")
+    assert (task.name, task.gpus, len(task.board("CPU").benchmarks), others) == ("vectoradd", ("CPU",), 1, [])
+    ledger = ["--ledger", str(tmp_path / "demo" / "ledger"), "--json"]
+    capsys.readouterr()
+    assert run(["board", "vectoradd", *ledger]) == 0
+    assert [row["login"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["ada-sample"]
+    assert run(["site", "build", *ledger, "--out", str(tmp_path / "site")]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 1
+    assert "def custom_kernel" in next((tmp_path / "site").rglob("ada-sample/**/index.html")).read_text()

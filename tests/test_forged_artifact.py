@@ -101,6 +101,7 @@ def on_a_gpu() -> Honest:
         (one, "challenger") for one in fields["duel"]["cases"]
     ]:
         timing["gpu"] = [state] * 2 * len(timing[runs])
+        timing["calls_per_sample"] = 3
     sides = ("submission", "anchor", "challenger", "champion")
     for run in (run for one in (*timings, *fields["duel"]["cases"]) for side in sides for run in one.get(side, ())):
         run["estimator"] = "trimmed mean"
@@ -349,6 +350,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "cases[].timing.overhead_us": (9.0, TAKEN),
     "cases[].timing.bound_us": (9.0, TAKEN),
     "cases[].timing.steady": (False, TAKEN),
+    "cases[].timing.calls_per_sample": (9, TAKEN),
     "cases[].timing.note": (WORDS, TAKEN),
     "cases[].told.note": (WORDS, TAKEN),
     **{
@@ -362,6 +364,7 @@ FORGED: dict[str, tuple[Any, str]] = {
             "hindrance": WORDS,
         }.items()
     },
+    "duel.cases[].calls_per_sample": (9, TAKEN),
     "cases[].digests.inputs": ("0" * 64, TAKEN),
     "cases[].digests.outputs": ("0" * 64, TAKEN),
     "cases[].told.runs[].order": (99, TAKEN),

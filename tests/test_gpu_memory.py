@@ -110,7 +110,7 @@ def test_a_player_within_the_limit_runs_and_the_next_starts_from_zero(sandbox, l
         with sandbox.seat(holding(ledger, 0.8, "pass")) as player:
             assert isinstance(load(player), Loaded)
             for source in player._memory.sources:
-                source._look()
+                source.look()
 
 
 def test_the_referee_keeps_a_quarter_of_the_card_without_a_limit(sandbox, ledger, monkeypatch):
@@ -129,7 +129,7 @@ def test_gpu_memory_held_by_another_process_voids_the_judging(sandbox, ledger, m
         assert isinstance(load(player), Loaded)
         (ledger / str(os.getpid())).write_text(str(2 * GIB))
         with pytest.raises(Foul, match=r"Used 2\.5 GiB"):
-            player._memory.sources[1]._look()
+            player._memory.sources[1].look()
         seat = stack.pop_all()
     with pytest.raises(JudgeError, match="full, but not because of the player"):
         seat.close()
@@ -141,7 +141,7 @@ def test_a_gpu_that_falls_off_the_bus_is_not_the_players_fault(sandbox, ledger):
         away = ledger.rename(ledger.with_name("away"))
         try:
             with pytest.raises(JudgeError, match="no longer reports memory use: NVML error 15"):
-                player._memory.sources[1]._look()
+                player._memory.sources[1].look()
         finally:
             away.rename(ledger)
 

@@ -624,7 +624,7 @@ def test_cancel_ends_the_open_requests_of_this_pull_request() -> None:
     assert ends(decide(said("/cancel gpu=H100"), facts(history=history))) == ["H100 ranked cancelled"]
 
 
-@pytest.mark.parametrize("body", ["/rank", "/cancel", "/help", "/check", "/rank\n/test"])
+@pytest.mark.parametrize("body", ["/rank", "/cancel", "/withdraw", "/help", "/check", "/rank\n/test"])
 def test_a_strangers_command_does_nothing_and_gets_no_answer(body: str) -> None:
     for permission in (Permission.NONE, Permission.READ):
         decision = decide(said(body, by=BOB), facts(permission=permission, history=(asked(),)))

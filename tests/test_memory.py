@@ -138,7 +138,7 @@ def test_hidden_memory_is_proved_by_the_players_end_on_a_full_machine(sandbox):
         player.check_memory()
         player._memory.sources[0]._least_left = memory.MACHINE_BYTES  # as if nearly nothing were left
         with pytest.raises(Foul) as caught:
-            player._memory.sources[0]._look()
+            player._memory.sources[0].look()
     assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
     assert caught.value.message == "Used all of the machine's memory; the limit is 0.5 GiB."
 
@@ -166,7 +166,7 @@ def test_memory_hidden_in_unread_messages_is_proved_by_the_players_end(sandbox, 
             time.sleep(0.01)
         player._memory.sources[0]._least_left = memory.MACHINE_BYTES
         with pytest.raises(Foul):
-            player._memory.sources[0]._look()
+            player._memory.sources[0].look()
 
 
 @pytest.mark.walls
@@ -177,7 +177,7 @@ def test_a_player_ended_for_the_memory_of_others_voids_the_judging(sandbox, monk
         assert isinstance(load(player), Loaded)
         player._memory.sources[0]._least_left = memory.MACHINE_BYTES
         with pytest.raises(Foul):
-            player._memory.sources[0]._look()
+            player._memory.sources[0].look()
         seat = stack.pop_all()
     with pytest.raises(JudgeError, match="not because of the player"):
         seat.close()
@@ -240,7 +240,7 @@ def test_a_players_build_cache_counts_towards_its_memory_limit(sandbox):
         assert isinstance(load(player), Loaded)
         player._memory.sources[0]._least_left = memory.MACHINE_BYTES
         with pytest.raises(Foul):
-            player._memory.sources[0]._look()
+            player._memory.sources[0].look()
 
 
 def test_a_memory_limit_is_at_most_three_quarters_of_the_machine():
@@ -270,7 +270,7 @@ def test_memory_of_other_processes_does_not_count_for_the_player(sandbox):
         assert isinstance(load(player), Loaded)
         with mmap.mmap(-1, 700 << 20) as others:
             others.write(bytes(700 << 20))
-            player._memory.sources[0]._look()
+            player._memory.sources[0].look()
 
 
 @pytest.mark.walls

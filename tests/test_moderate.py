@@ -1,6 +1,7 @@
 """`pullrank moderate`: what maintainers decide, in a folder and on a GitHub on loopback, and what follows from it."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -174,7 +175,7 @@ def test_a_disqualified_row_appears_with_its_reason_on_page_and_in_json(ledger, 
     moderate("disqualify", ROW, *there(ledger))
     site = site_of(ledger, tmp_path / "_site")
     page = (site / "vectoradd/CPU/index.html").read_text()
-    assert "Removed by maintainers" in page and "Returns an old output." in page and "disqualified" in page
+    assert "Removed results" in page and "Returns an old output." in page and "disqualified" in page
     facts = json.loads((site / "vectoradd/CPU/board.json").read_text())
     assert [row["login"] for row in facts["rows"]] == ["bob"]
     (out,) = facts["taken_out"]
@@ -182,6 +183,26 @@ def test_a_disqualified_row_appears_with_its_reason_on_page_and_in_json(ledger, 
     boards = {board["gpu"]: board for board in json.loads((site / "index.json").read_text())["boards"]}
     assert boards["CPU"]["first"]["login"] == "bob"
     assert not (site / "authors/alice").exists()
+
+
+def test_a_withdrawn_row_appears_on_page_and_in_commands_with_its_date(ledger, tmp_path, capsys) -> None:
+    (judgement,) = (one for one in ledger.judgements().judgements if one.submission.login == "alice")
+    at, by = datetime(2026, 11, 25, 12, tzinfo=UTC), judgement.submission.user_id
+    about = {"judgement": judgement.checksum, "reason": "Commented /withdraw on #1.", "by": by, "at": at}
+    ledger.append_moderation(Moderation(id="w", action=Action.WITHDRAW, **about))
+    assert logins(ledger, capsys) == ["bob"]
+    assert run(["board", "vectoradd", "--gpu", "CPU", "--ledger", str(ledger.path)]) == 0
+    words = "withdrawn by its author 2026-11-25. Commented /withdraw on #1."
+    assert words in capsys.readouterr().out
+    site = site_of(ledger, tmp_path / "_site")
+    page = " ".join(re.sub("<[^>]*>", "", (site / "vectoradd/CPU/index.html").read_text()).split())
+    assert re.search(r"alice, judged [^:]*: withdrawn by its author on .* Commented /withdraw on #1\.", page)
+    (out,) = json.loads((site / "vectoradd/CPU/board.json").read_text())["taken_out"]
+    assert (out["login"], out["action"], out["at"]) == ("alice", "withdraw", at.isoformat())
+    moderate("list", "--ledger", str(ledger.path))
+    assert "withdraw" in capsys.readouterr().out
+    moderate("restore", ROW, *there(ledger), code=2)  # it is not a maintainer's to lift
+    assert logins(ledger, capsys) == ["bob"]
 
 
 def test_an_authors_page_shows_their_ban_until_lifted_but_not_a_namesakes(ledger, tmp_path) -> None:

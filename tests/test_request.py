@@ -215,6 +215,30 @@ def test_a_decision_must_name_its_account_or_judgement(action: Action, about: di
         decided(1, action, **about)
 
 
+def judged(digit: str, login: str = "ada", file: str = "f", gpu: str = "H100", *, accepted: bool = True) -> Judgement:
+    submission = SimpleNamespace(login=login, digest=file)
+    facts = {"task": "gemm", "gpu": gpu, "submission": submission, "is_rankable": accepted}
+    return cast(Judgement, SimpleNamespace(checksum=digit * 64, **facts))
+
+
+def test_a_withdrawn_file_counts_again_only_with_all_its_judgements() -> None:
+    now = Moderated.after(
+        [decided(1, Action.WITHDRAW, judgement="1" * 64), decided(2, Action.WITHDRAW, judgement="2" * 64)]
+    )
+    earlier = [judged("1"), judged("2")]
+    assert set(now.removed(earlier)) == {"1" * 64, "2" * 64} and now.counted(earlier) == []
+    assert now.counted([*earlier, again := judged("3", login="Ada")]) == [*earlier, again]
+    others = [judged("3", login="bob"), judged("4", file="g"), judged("5", gpu="A100"), judged("6", accepted=False)]
+    assert now.counted([*earlier, *others]) == others
+
+
+@pytest.mark.parametrize("action", [Action.DISQUALIFY, Action.HOLD])
+def test_an_author_cannot_lift_a_maintainers_decision_by_withdrawing(action: Action) -> None:
+    by_maintainer = decided(1, action, judgement="1" * 64)
+    now = Moderated.after([by_maintainer, decided(2, Action.WITHDRAW, judgement="1" * 64)])
+    assert now.removed([judged("1"), judged("2")]) == {"1" * 64: by_maintainer}
+
+
 def test_a_later_decision_lifts_only_the_earlier_one_it_concerns() -> None:
     ada, bob, one, two = {"user_id": 7}, {"user_id": 8}, {"judgement": "1" * 64}, {"judgement": "2" * 64}
     decisions = [
@@ -227,8 +251,8 @@ def test_a_later_decision_lifts_only_the_earlier_one_it_concerns() -> None:
     assert now.banned[8].reason == "because"
     assert set(now.disqualified) == {"1" * 64}
     assert set(now.held) == {"2" * 64}
-    three = [cast(Judgement, SimpleNamespace(checksum=digit * 64)) for digit in "123"]
-    assert [now.hides(judgement) for judgement in three] == [True, True, False]
+    three = [judged(digit) for digit in "123"]
+    assert {checksum[0]: one.action for checksum, one in now.removed(three).items()} == {"1": "disqualify", "2": "hold"}
     assert now.counted(three) == three[2:]
     again = Moderated.after([*decisions, decided(9, Action.BAN, **ada)])
     assert set(again.banned) == {7, 8}

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from scripts.bot.ci import Workflow
 from scripts.bot.intake import intake
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.ledger.request import EndState
 from scripts.standings.standings import standings
 from tests.competition import (
@@ -33,7 +35,7 @@ from tests.competition import (
     the_board,
     two_boards,
 )
-from tests.github_server import Event, Pull
+from tests.github_server import Event, Pull, User
 
 SOON = timedelta(minutes=10)
 BOBS = b"def custom_kernel(data):\n    return data[0].add(data[1])\n"
@@ -99,6 +101,170 @@ def test_an_equal_time_by_the_same_author_changes_nothing(scene: Scene) -> None:
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert "keeps your row" in scene.comment(again.number) and again.state == "open"
     assert scene.world.git.read("main", path_of("alice")) == SOURCE
+
+
+# Withdrawing.
+
+
+def ranked(scene: Scene, author: User, source: bytes, **how: Any) -> Pull:
+    """A pull request that was judged, and merged if it makes a row."""
+    pull = scene.submit(author, source)
+    scene.evaluate(scene.waiting()[-1], scene.honest(**how))
+    return pull
+
+
+def say(scene: Scene, pull: Pull, author: User, body: str) -> str:
+    """The last comment of the pull request, after somebody's comment."""
+    scene.world.add_comment(pull.number, author, body)
+    scene.intake()
+    return scene.world.comments_on(pull.number)[-1].body
+
+
+def rows(scene: Scene) -> list[str]:
+    """The logins on the board, in order."""
+    ledger = scene.copy_of_ledger()
+    moderated = Moderated.after(ledger.moderations())
+    return [row.login for row in standings(the_board(), moderated.counted(ledger.judgements().judgements)).rows]
+
+
+def withdrawals(scene: Scene) -> list[Moderation]:
+    return [one for one in scene.copy_of_ledger().moderations() if one.action is Action.WITHDRAW]
+
+
+def test_an_author_withdraws_and_the_next_one_leads(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    older = ranked(scene, scene.alice, SOURCE, ratio=0.5)
+    ranked(scene, scene.alice, FASTER, ratio=0.3)
+    ranked(scene, scene.world.add_user("bob"), BOBS, ratio=0.6)
+    assert rows(scene) == ["alice", "bob"]
+    published = len(scene.runs("publish.yml"))
+    answer = say(scene, older, scene.alice, "Too hasty.\n\n/withdraw")
+    assert "You have withdrawn from `vectoradd` on `CPU`." in answer
+    assert rows(scene) == ["bob"] and len(withdrawals(scene)) == 2, "not her older file's row instead"
+    assert {(one.by, one.reason) for one in withdrawals(scene)} == {
+        (scene.alice.id, f"Commented /withdraw on #{older.number}.")
+    }
+    assert len(scene.runs("publish.yml")) == published + 1
+    assert scene.world.git.read("main", path_of("alice")) == FASTER
+    assert "Nothing to do" in settle(scene, capsys)
+
+
+def test_only_the_author_can_withdraw_whoever_has_the_login(scene: Scene) -> None:
+    pull = ranked(scene, scene.alice, SOURCE)
+    maintainer = scene.world.add_user("mona", permission="write")
+    assert "Only the author of a result can withdraw it" in say(scene, pull, maintainer, "/withdraw")
+    scene.world.rename(scene.alice, "alice-moved")
+    usurper = scene.world.add_user("alice")
+    before = len(scene.world.comments_on(pull.number))
+    say(scene, pull, usurper, "/withdraw")
+    assert len(scene.world.comments_on(pull.number)) == before + 1, "a stranger gets no answer"
+    assert rows(scene) == ["alice"] and not withdrawals(scene)
+    own = scene.submit(usurper, BOBS)  # refused: the folder is the other account's
+    assert "You have no results to withdraw" in say(scene, own, usurper, "/withdraw")
+    say(scene, pull, scene.alice, "/withdraw")
+    assert rows(scene) == []
+
+
+def test_a_withdrawal_received_twice_is_obeyed_once(scene: Scene) -> None:
+    pull = ranked(scene, scene.alice, SOURCE)
+    scene.world.add_comment(pull.number, scene.alice, "/withdraw")
+    event = scene.events[-1]
+    scene.intake()
+    answer = scene.world.comments_on(pull.number)[-1].body
+    say(scene, pull, scene.alice, "/rank")
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    scene.hear(event)
+    assert scene.world.comments_on(pull.number)[-2].body == answer
+    assert rows(scene) == ["alice"] and len(withdrawals(scene)) == 1
+    say(scene, pull, scene.alice, "/withdraw")
+    assert "You have no results to withdraw" in say(scene, pull, scene.alice, "/withdraw")
+    assert rows(scene) == [] and len(withdrawals(scene)) == 2
+
+
+def test_a_withdrawn_file_that_is_judged_again_keeps_its_earlier_times(scene: Scene) -> None:
+    pull = ranked(scene, scene.alice, SOURCE, ratio=0.8)
+    say(scene, pull, scene.alice, "/withdraw")
+    say(scene, pull, scene.alice, "/rank")
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4))
+    (row,) = standings(the_board(), scene.judgements()).rows
+    ledger = scene.copy_of_ledger()
+    again = Moderated.after(ledger.moderations()).counted(ledger.judgements().judgements)
+    assert standings(the_board(), again).rows == (row,) and len(row.judgements) == 2
+
+
+def test_a_withdrawal_cancels_what_is_still_being_judged(scene: Scene) -> None:
+    first = ranked(scene, scene.alice, SOURCE)
+    second = scene.submit(scene.alice, FASTER)
+    (run,) = scene.waiting()
+    assert scene.resolve(run) == 0
+    say(scene, first, scene.alice, "/withdraw")
+    assert run.conclusion == "cancelled"
+    scene.judge(run, scene.honest(ratio=0.1))
+    assert scene.report(run) == 0
+    assert rows(scene) == [] and not second.merged_at
+    assert {one.ending and one.ending.state for one in scene.ledger().values()} == {
+        EndState.JUDGED,
+        EndState.CANCELLED,
+    }
+
+
+def test_a_late_withdrawal_spares_what_was_asked_after_it(scene: Scene) -> None:
+    real = scene.world.clock
+    scene.world.clock = lambda: real() - timedelta(minutes=1)
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    scene.world.add_comment(pull.number, scene.alice, "/withdraw")
+    late = scene.events.pop()
+    scene.world.clock = real
+    ranked(scene, scene.alice, FASTER, ratio=0.3)
+    scene.hear(late)
+    (row,) = standings(the_board(), Moderated.after(withdrawals(scene)).counted(scene.judgements())).rows
+    assert row.digest == digest_of(FASTER)
+
+
+def test_an_author_withdraws_from_one_board_and_stays_on_the_other(scene: Scene) -> None:
+    pull = two_boards(scene)
+    scene.intake()
+    for run in scene.waiting():
+        scene.evaluate(run, of_its_board(scene))
+    assert "no results to withdraw there" in say(scene, pull, scene.alice, "/withdraw gpu=A100")
+    assert "from `vectoradd` on `H100`." in say(scene, pull, scene.alice, "/withdraw gpu=H100")
+    judgements = scene.judgements()
+    left = Moderated.after(withdrawals(scene)).counted(judgements)
+    assert [one.gpu for one in left] == ["CPU"] and len(judgements) == 2
+
+
+def test_a_withdrawn_champions_challengers_are_dueled_again(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    bob = scene.world.add_user("bob")
+    ranked(scene, bob, BOBS, ratio=0.6)
+    champion = ranked(scene, scene.alice, SOURCE, ratio=0.3, duel=duel_with("bob", BOBS, 0.5))
+    ranked(scene, scene.world.add_user("carol"), CAROLS, ratio=0.5)
+    assert rows(scene) == ["alice", "carol", "bob"] and first_place(scene) == "alice"
+    say(scene, champion, scene.alice, "/withdraw")
+    assert f"its duel with bob ({digest_of(BOBS)[:12]}) is due" in settle(scene, capsys)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5, duel=duel_with("bob", BOBS, 0.8)))
+    assert rows(scene) == ["carol", "bob"]
+
+
+def test_a_judging_that_the_bot_asked_for_brings_no_withdrawn_row_back(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, second = dueled_at_once(scene)
+    settle(scene, capsys)
+    (rematch,) = scene.waiting()
+    request = scene.request(rematch.inputs["request"])
+    say(scene, second, scene.world.add_user("carol"), "/withdraw")
+    assert rows(scene) == ["bob", "alice"] and rematch.conclusion == "cancelled"
+    # A reconciler that had read the ledger before may still ask.
+    again = request.model_copy(update={"id": f"{request.id.removesuffix('2')}3"})
+    with LedgerBranch(str(scene.world.git.path)) as branch:
+        assert branch.ledger.append_request(again)
+        branch.commit("Asked meanwhile")
+    run = scene.world.start_run("evaluate.yml", "workflow_dispatch", inputs={"request": again.id})
+    scene.evaluate(run, scene.honest(ratio=0.3))
+    assert rows(scene) == ["bob", "alice"]
+    ending = scene.ledger()[again.id].ending
+    assert ending and ending.state is EndState.REFUSED
 
 
 # Two challengers.
@@ -509,6 +675,27 @@ def test_a_push_after_the_deadline_is_tested_but_not_ranked(scene: Scene) -> Non
     scene.intake()
     assert any("but nothing is ranked" in one.body for one in scene.world.comments_on(late.number))
     assert not scene.waiting()
+
+
+def test_a_task_that_is_opened_again_ranks_what_was_only_tested(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.root = scene.copy_of_main()
+    task = scene.root / "tasks/vectoradd/task.yml"
+    text = task.read_text()
+    scene.submit(scene.alice, SOURCE)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    task.write_text(f"deadline: 2020-01-01T00:00:00Z\n{text}")
+    late = scene.submit(scene.world.add_user("bob"), BOBS)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert "Nothing to do" in settle(scene, capsys)
+    task.write_text(f"deadline: 2100-01-01T00:00:00Z\n{text}")
+    settle(scene, capsys)
+    assert "not ranked" not in scene.comment(late.number)
+    (run,) = scene.waiting()
+    scene.evaluate(run, scene.honest(ratio=0.4, duel=duel_with("alice", SOURCE, 0.8)))
+    assert late.merged_at and first_place(scene) == "bob"
+    assert "Nothing to do" in settle(scene, capsys)
 
 
 def rank_in_the_last_second(scene: Scene) -> tuple[Pull, Event]:

@@ -22,6 +22,7 @@ from harness.records.judgement import Claim, Judgement
 from harness.records.replay import Replay
 from harness.records.verdict import Verdict
 from harness.referee.orders import expect
+from harness.referee.referee import _derive
 from harness.referee.sampling import SAMPLES, WARMUPS, calls_per_window
 from harness.referee.sealed import Sealed
 from harness.rules.context import Context
@@ -116,15 +117,15 @@ def test_an_honest_file_is_timed_by_the_referees_events_and_its_judgement_claims
     timing = judgement.benchmarks[0].timing
     assert Judgement.from_json(judgement.to_json()).benchmarks[0].timing == timing
     assert timing.submission_us + timing.bound_us >= WAIT_S * 1e6  # sleep ends late, never early
-    assert timing.bound_us == timing.overhead_us
+    assert timing.bound_us >= timing.overhead_us
     assert {len(run.seeds) for run in timing.submission} == {WARMUPS + SAMPLES}
 
 
 @pytest.mark.parametrize(
     ("windows_us", "overhead_us", "most", "calls"),
     [
-        ([10_300.0] * 10, 300.0, 50, 1),
-        ([400.0] * 10, 300.0, 50, 30),  # ten times the overhead in one window
+        ([30_300.0] * 10, 300.0, 50, 1),
+        ([1800.0] * 10, 300.0, 50, 20),  # a hundred times the overhead in one window
         ([301.0] * 10, 300.0, 50, 50),
         ([250.0] * 10, 300.0, 50, 50),  # faster than an idle player, by chance
         ([400.0] * 10, 300.0, 7, 7),
@@ -133,6 +134,12 @@ def test_an_honest_file_is_timed_by_the_referees_events_and_its_judgement_claims
 )
 def test_a_window_holds_as_many_calls_as_make_its_overhead_small(windows_us, overhead_us, most, calls):
     assert calls_per_window(windows_us, overhead_us, most) == calls
+
+
+def test_the_inputs_of_one_window_have_unrelated_seeds():
+    seeds = [_derive(seed, number) for seed in (5, 6) for number in range(3)]
+    assert seeds[0] == 5 and seeds[3] == 6 and len(set(seeds)) == 6
+    assert all(abs(a - b) > 1000 for a in (seeds[1], seeds[2]) for b in (5, 6, seeds[4], seeds[5]))
 
 
 def test_a_replay_has_as_many_calls_in_a_window_and_the_same_inputs(board, gpu):
@@ -164,6 +171,8 @@ def test_two_files_duel_on_sealed_memory(board, gpu, monkeypatch):
         ("def custom_kernel(data):\n    return (data + 1).double()\n", "WA", "dtype"),
         ("def custom_kernel(data):\n    return (data + 1).repeat(1000)\n", "WA", "The output takes"),
         ("def custom_kernel(data):\n    return 'text'\n", "WA", "a str"),
+        ("def custom_kernel(data):\n    return 'x' * 70000\n", "WA", "a structure too large to describe"),
+        ("def custom_kernel(data):\n    return data[:0]\n", "WA", "shape"),
         ("def custom_kernel(data):\n    return (data + 1).to_sparse()\n", "WA", "not a plain torch.Tensor"),
         ("def custom_kernel(data):\n    raise ValueError('no')\n", "RTE", "ValueError: no"),
         ("def custom_kernel(data):\n    while True: pass\n", "TLE", "A call took more than"),
@@ -182,7 +191,7 @@ CAUGHT = {
         lay, fetch = player.lay_shared, player.fetch_shared
         def compute(*_):
             global stash
-            stash = inputs_of() + 1
+            stash = player.inputs and inputs_of() + 1
         def lay_and_compute(command):
             said = lay(command)
             compute()
@@ -296,6 +305,24 @@ CAUGHT = {
         shared.put = lambda output, call: '{"dtype":"int32","shape":[%d],"strides":[1],"at":%d}' % (
             output.numel(), output.data_ptr()
         )
+        def custom_kernel(data):
+            return data + 1
+        """,
+        "WA",
+    ),
+    "answer with many outputs in one place": (
+        """
+        shared.put = lambda output, call: "[%s]" % ",".join(
+            ['{"dtype":"uint8","shape":[2097152],"strides":[1],"at":0}'] * 18
+        )
+        def custom_kernel(data):
+            return data + 1
+        """,
+        "WA",
+    ),
+    "answer with one element as many": (
+        """
+        shared.put = lambda output, call: '{"dtype":"uint8","shape":[1073741824],"strides":[0],"at":0}'
         def custom_kernel(data):
             return data + 1
         """,

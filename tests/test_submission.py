@@ -88,6 +88,11 @@ def test_a_wrong_directive_is_reported_with_its_line(text: str, message: str) ->
         ("def custom_kernel(data):\n    return data +\n", "submission.py:2: SyntaxError: invalid syntax"),
         ("def custom_kernel(data):\nreturn data\n", "submission.py:2: IndentationError: expected an indented block"),
         ("if 1:\n\tx = 1\n        y = 2\n", "submission.py:3: TabError"),
+        (
+            f"# Mine.\n//!POPCORN leaderboard gemm\n{KERNEL}",
+            "submission.py:2: a comment in Python begins with #, not with //; write #!POPCORN leaderboard gemm",
+        ),
+        (f"// Mine.\n{KERNEL}", "submission.py:1: SyntaxError: invalid syntax"),
         ("import torch\n", "submission.py does not define custom_kernel(data)."),
         ("# custom_kernel\ny = custom_kernel(1)\n", "submission.py does not define custom_kernel(data)."),
         ('"""My custom_kernel."""\n', "submission.py does not define custom_kernel(data)."),

@@ -122,6 +122,30 @@ def test_a_task_that_cannot_be_created_leaves_no_files(arguments, message, tree,
     assert sorted(tree.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("given", "deadline"),
+    [
+        ("2100-12-31", datetime(2100, 12, 31, tzinfo=UTC)),
+        ("2100-12-31 18:30", datetime(2100, 12, 31, 18, 30, tzinfo=UTC)),
+        ("2100-12-31T18:30:00+02:00", datetime(2100, 12, 31, 16, 30, tzinfo=UTC)),
+        ("2100-12-31T18:30:00Z", datetime(2100, 12, 31, 18, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_new_task_may_have_a_deadline(given, deadline, tmp_path, capsys):
+    assert run(["task", "new", "softsign", "--tasks", str(tmp_path), "--deadline", given]) == 0
+    assert load_task(tmp_path / "softsign").deadline == deadline
+    assert f"open until {deadline:%Y-%m-%d %H:%M} UTC" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "message"), [("2020-01-01", "is in the past"), ("tomorrow", "does not match the formats")]
+)
+def test_a_new_tasks_deadline_is_a_time_to_come(given, message, tmp_path, capsys):
+    assert run(["task", "new", "softsign", "--tasks", str(tmp_path), "--deadline", given]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_task_new_asks_for_missing_options_on_a_terminal(tmp_path):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "scripts.cli", "task", "new", "square", "--about", "Square.", "--tasks", tmp_path]
@@ -232,8 +256,9 @@ def test_eval_code_names_a_tasks_own_evaluator(tree, capsys):
     assert run(["task", "eval-code", "tiny", "--tasks", str(tree), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["evaluator"] == "script"
-    assert "tasks/tiny/eval.py" in facts["code"] and "harness/rules/script.py" in facts["code"]
-    assert "tasks/tiny/reference.py" not in facts["code"]
+    assert facts["code"][str(folder / "eval.py")] == "the task's own program"
+    assert "harness/rules/script.py" in facts["code"]
+    assert str(folder / "reference.py") not in facts["code"]
 
 
 def test_eval_code_names_the_compiler_and_adapter_of_a_compiled_task(capsys):
@@ -242,9 +267,22 @@ def test_eval_code_names_the_compiler_and_adapter_of_a_compiled_task(capsys):
     assert {
         "harness/task/compile.py",
         "harness/referee/referee.py",
-        "tasks/axpy/adapter.py",
-        "tasks/axpy/reference.py",
+        "tests/tasks/axpy/adapter.py",
+        "tests/tasks/axpy/reference.py",
     } <= set(code)
+
+
+def test_eval_code_names_the_program_and_the_headers_of_a_task_with_its_own_compiled_program(tmp_path, capsys):
+    source = ROOT / "tests" / "kernelbot" / "own" / "rowsum_cu"
+    assert run(["task", "import", str(source), "--out", str(tmp_path), "--gpu", "CPU"]) == 0
+    capsys.readouterr()
+    assert run(["task", "eval-code", str(tmp_path / "rowsum_cu")]) == 0
+    said = capsys.readouterr().out
+    assert "judged by the task's own program" in said and "harness/task/compile.py" in said
+    for name, what in {"eval.cu": "the task's own program", "task.h": "next to the program"}.items():
+        assert re.search(rf"^  {tmp_path / 'rowsum_cu' / name} +{what}$", said, re.MULTILINE)
+    assert run(["task", "files", str(tmp_path / "rowsum_cu"), "eval.cu"]) == 0
+    assert capsys.readouterr().out == (source / "eval.cu").read_text()
 
 
 def test_eval_code_names_a_shared_file_at_its_own_path(tree, capsys):
@@ -257,7 +295,7 @@ def test_eval_code_names_a_shared_file_at_its_own_path(tree, capsys):
     )
     assert run(["task", "eval-code", "tiny", "--tasks", str(tree), "--json"]) == 0
     code = json.loads(capsys.readouterr().out)["code"]
-    assert "tasks/shared.py" in code and "tasks/tiny/reference.py" not in code
+    assert str(tree / "shared.py") in code and str(tree / "tiny" / "reference.py") not in code
 
 
 def test_eval_code_reads_each_boards_runner_from_the_settings(tree, tmp_path, monkeypatch, capsys):

@@ -21,6 +21,8 @@ LIBRARY = "libcuda.so.1"
 _PINNED, _DEVICE, _DESCRIPTOR, _READ_WRITE = 1, 1, 1, 3
 _COMPUTE_MODE, _L2_BYTES, _VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 20, 38, 102, 103, 133
 """Attributes of a device; the last three: whether it has virtual memory, descriptors of it, and MPS running."""
+_MAJOR, _MINOR, _CLEARS_MEMORY = 75, 76, (7, 5)
+"""Attributes of a device with its compute capability; from which one on its driver clears memory."""
 _ANY_NUMBER_OF_CONTEXTS = 0
 """The compute mode `Default`."""
 _NON_BLOCKING = 1
@@ -113,6 +115,8 @@ class Driver:
             return "the CUDA Multi-Process Service is running: `echo quit | nvidia-cuda-mps-control` stops it"
         if self._attribute(_COMPUTE_MODE) != _ANY_NUMBER_OF_CONTEXTS:
             return "its compute mode keeps other contexts out: as root, `nvidia-smi -c 0` sets it to Default"
+        if (self._attribute(_MAJOR), self._attribute(_MINOR)) < _CLEARS_MEMORY:
+            return "it does not clear the memory that a process has freed: NVIDIA's GPUs do so since Turing (7.5)"
         if not all(self._attribute(one) for one in (_VIRTUAL_MEMORY, _DESCRIPTORS)):
             return (
                 "its driver cannot share memory by file descriptors, as in WSL and in some virtual machines: judge "

@@ -241,7 +241,8 @@ class _TreeReader:
 
     def read(self, node: object, depth: int = 0) -> Any:
         self.leaves += 1
-        if depth > MAX_DEPTH or self.leaves > MAX_LEAVES:
+        # One more than a player's own limit: a window with several calls has a list of outputs.
+        if depth > MAX_DEPTH + 1 or self.leaves > MAX_LEAVES:
             raise TooComplex(f"is deeper than {MAX_DEPTH} levels, or has more than {MAX_LEAVES} values")
         match node:
             case None | bool() | int() | float():

@@ -11,6 +11,7 @@ How inputs and outputs pass between the two, and which clock counts, depends on 
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -146,7 +147,7 @@ class Referee:
         Args:
             digested: keep the digests of the first call.
             per_window: how many calls each window holds, if the device's memory is sealed.  The first has the inputs of
-                the given seed, the others those of the seeds after it.
+                the given seed, the others have seeds derived from it.
             is_idle: the player computes nothing, and the overhead of a call is wanted.
             after_windows: called after the last window of each batch, before anything else is done.
 
@@ -161,7 +162,7 @@ class Referee:
         self._make_room(params, returned, per_window, deadline)
         times: list[float] = []
         while len(times) < len(seeds):
-            batch = self._deal_batch(params, seeds[len(times) :], per_window)
+            batch = self._deal_batch(params, returned, seeds[len(times) :], per_window)
             outputs: list[list[Any]] = []
             for hands in batch:
                 self.exchange.make_room(hands, returned, deadline)
@@ -217,14 +218,17 @@ class Referee:
         self.exchange.reveal(hand, deadline)
         return hand
 
-    def _deal_batch(self, params: Params, seeds: Sequence[int], per_window: int) -> list[list[Deal]]:
+    def _deal_batch(
+        self, params: Params, returned: Returned, seeds: Sequence[int], per_window: int
+    ) -> list[list[Deal]]:
         """Generate inputs for the next windows, as many as fit into `_BATCH_BYTES`."""
         batch: list[list[Deal]] = []
         room = _BATCH_BYTES
         for seed in seeds:
-            drawn = [(seed + number) % _SEEDS for number in range(per_window)]
+            drawn = [_derive(seed, number) for number in range(per_window)]
             batch.append([self._deal(self.reference.generate(params, one)) for one in drawn])
-            room -= sum(hand.span_bytes for hand in batch[-1])
+            # The outputs are kept until the checks, too.
+            room -= per_window * sum(returned.fresh_bytes) + sum(hand.span_bytes for hand in batch[-1])
             if room < 0:
                 break
         return batch
@@ -235,3 +239,10 @@ class Referee:
         except UnsupportedInput as error:
             # `probe` accepted the case with another seed, so the generator's return type depends on the seed.
             raise TaskError(f"generate_input returned {error}") from None
+
+
+def _derive(seed: int, number: int) -> int:
+    """The seed of a window's call: unrelated to the others, as a generator may draw row i from `seed + i`."""
+    if not number:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:4]) % _SEEDS

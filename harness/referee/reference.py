@@ -56,6 +56,8 @@ class Returned:
     """Indices of input tensors that it only writes to and returns."""
     fresh_bytes: tuple[int, ...]
     """The sizes of the other tensors that it returns."""
+    nodes: int = 1
+    """How many values and structures its output has."""
 
 
 class Reference:
@@ -172,11 +174,12 @@ class Reference:
     def _find_returned(self, params: Mapping[str, Any]) -> Returned:
         data = self.generate(params, _first_seed(params))
         given = copy.deepcopy(data)
-        output = tuple(tensors(self._call("ref_kernel", given)))
+        tree = self._call("ref_kernel", given)
+        output = tuple(tensors(tree))
         buffers = self._find_buffers(data, given, {_storage(tensor) for tensor in output if tensor.numel()})
         filled = {_storage(tensor) for index, tensor in enumerate(tensors(given)) if index in buffers}
         sizes = (tensor.numel() * tensor.element_size() for tensor in output if _storage(tensor) not in filled)
-        return Returned(buffers, tuple(sizes))
+        return Returned(buffers, tuple(sizes), deal(tree, self.device).nodes)
 
     def _find_buffers(self, data: Any, given: Any, returned: set[int]) -> frozenset[int]:
         buffers = frozenset(i for i, tensor in enumerate(tensors(given)) if _storage(tensor) in returned)

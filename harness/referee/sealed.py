@@ -14,16 +14,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from harness.gpu.gpu_errors import advise, is_out_of_memory
 from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver, DriverError
-from harness.inside.protocol import MAX_LEAVES, MAX_MESSAGE, Done, tensors_of, write
+from harness.inside.protocol import MAX_LEAVES, MAX_MESSAGE, Done, Unsupported, tensors_of, write
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.referee.deadline import Deadline
@@ -38,6 +39,8 @@ _SPARE_BYTES = 1 << 20
 _TOKEN_BYTES = 64
 _NOTHING: dict[str, Any] = {"tree": [], "tensors": [], "calls": 0, "steps": [0, 0], "fresh_bytes": [], "sizes": []}
 """The layout of no memory."""
+_DESCRIPTION_BYTES = 400
+"""A tensor's description as JSON is shorter: shape, strides, dtype, place."""
 _MOST_CALLS = 50
 _WINDOW_BYTES = 256 << 20
 """Total size of the inputs and outputs of a window with several calls."""
@@ -102,7 +105,11 @@ class Sealed:
             torch.cuda.empty_cache()  # what torch keeps for itself is not there for others
         sizes = layout.calls * layout.input_step, layout.calls * layout.output_step
         with _blaming_the_gpu(f"inputs of {sizes[0] >> 20} MiB and outputs of {sizes[1] >> 20} MiB are there twice"):
-            return SealedMemory(self._driver, *sizes)
+            try:
+                return SealedMemory(self._driver, *sizes)
+            except DriverError:
+                self.orders.player.check_memory(now=True)  # if it has taken more than it may, that is why
+                raise
 
     def play(self, hands: Sequence[Deal], deadline: Deadline, *, is_idle: bool = False) -> tuple[float, list[Any]]:
         """Play all these calls in one window.
@@ -161,6 +168,7 @@ class Sealed:
     def _reveal(self, hands: Sequence[Deal]) -> None:
         memory, layout = self._memory, self._layout
         assert memory and layout
+        began = time.monotonic()
         with _blaming_the_gpu():
             memory.clear()
             for call, hand in enumerate(hands):
@@ -169,11 +177,19 @@ class Sealed:
                     if place is not None and tensor.numel():
                         self._driver.copy(start + place, tensor.data_ptr(), span_bytes(tensor))
             memory.reveal()
+        # Who leaves work on the GPU delays this.
+        self.orders.running_s += time.monotonic() - began
 
     def _collect(self, done: Done, hands: Sequence[Deal]) -> list[Any]:
         """Copy the outputs that the player describes from the sealed memory."""
+        assert self._memory
+        if isinstance(done.output, Unsupported):
+            raise Foul(Verdict.WRONG_ANSWER, f"custom_kernel returned {done.output.name}.")
         if not isinstance(done.output, list) or len(done.output) != len(hands):
             raise Foul(Verdict.SECURITY_VIOLATION, "The process returned a wrong number of outputs.")
+        size = sum(max(spec.span_bytes, spec.elements) for spec in tensors_of(done.output))
+        if size > self._memory.sealed.size:
+            self._refuse_size(done.output)
         with _blaming_the_gpu():
             return [
                 collect(output, functools.partial(self._read, output), hand.span_bytes, self._device)
@@ -183,24 +199,27 @@ class Sealed:
     def _read(self, output: Any, place: int, target: int, length: int) -> None:
         assert self._memory and self._layout
         if place + length > self._memory.sealed.size:
-            size = sum(spec.span_bytes for spec in tensors_of(output))
-            right = sum(self._layout.order["fresh_bytes"]) or "none"
-            raise Foul(
-                Verdict.WRONG_ANSWER, f"The output takes {size} bytes; a right one takes {right} besides its buffers."
-            )
+            self._refuse_size(output)
         if length:
             self._driver.copy(target, self._memory.sealed.address + place, length)
             self._driver.wait()
+
+    def _refuse_size(self, output: Any) -> NoReturn:
+        assert self._layout
+        size = sum(spec.span_bytes for spec in tensors_of(output))
+        right = sum(self._layout.order["fresh_bytes"]) or "none"
+        message = f"The output takes {size} bytes; a right one takes {right} besides its buffers."
+        raise Foul(Verdict.WRONG_ANSWER, message)
 
 
 def calls_that_fit(hand: Deal, returned: Returned) -> int:
     """How many calls one window may hold."""
     layout = _Layout.of(hand, returned, 1)
-    leaves = hand.nodes + len(returned.fresh_bytes) + 1
     return max(1, min(
         _MOST_CALLS,
         _WINDOW_BYTES // (layout.input_step + layout.output_step),
-        MAX_LEAVES // (2 * leaves),
+        (MAX_LEAVES - 1) // returned.nodes,
+        MAX_MESSAGE // (_DESCRIPTION_BYTES * returned.nodes),
         MAX_MESSAGE // 2 // len(write({"scalars": hand.scalars})),
     ))  # fmt: skip
 
@@ -219,12 +238,12 @@ def driver_of(library: str) -> Driver:
 
 
 @contextlib.contextmanager
-def _blaming_the_gpu(why_full: str = "") -> Iterator[None]:
+def _blaming_the_gpu(why_full: str = "its outputs do not fit") -> Iterator[None]:
     """Errors of the driver in our own process are never the player's."""
     try:
         yield
-    except DriverError as error:
-        if why_full and is_out_of_memory(str(error)):
+    except (DriverError, torch.OutOfMemoryError) as error:
+        if is_out_of_memory(str(error)):
             raise JudgeError(
                 f"the GPU has too little memory left for the referee: {why_full}; lower gpu_memory_gib to leave more, "
                 "or judge on a GPU with more memory"

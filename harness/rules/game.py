@@ -145,6 +145,7 @@ class Game:
                 self.runs.calibrate(case, phase),
                 min(STEADY_S[self.mode], max(0.0, phase.deadline.phase_ends - time.monotonic())),
                 self.pairs,
+                loop_us=self.runs.loop_us(case),
             )
         except SideFoul as fault:
             foul = self._own(fault)

@@ -44,6 +44,7 @@ class Runs:
         self._pace = pace
         self._calls_per_window: dict[str, int] = {}
         """By name of the case."""
+        self._loop_us: dict[str, float] = {}
         kernel = SEALED_NULL_KERNEL if context.device.is_sealed else NULL_KERNEL
         self.idler = context.entry(IDLER, Submission(login="idle", source=kernel.encode()))
         self._idle: dict[str, list[Outside]] = {}
@@ -61,7 +62,15 @@ class Runs:
             return overhead_us
         calls = self._find_calls_per_window(self._pace, case, phase, overhead_us)
         self._calls_per_window[case.name] = calls
-        return sampling.calibrate(self.of(self.idler, case, phase)) if calls > 1 else overhead_us
+        if calls > 1:
+            overhead_us = sampling.calibrate(self.of(self.idler, case, phase))
+            looped_us = sampling.calibrate(self.of(self.idler, case, phase, loops=True))
+            self._loop_us[case.name] = max(0.0, looped_us - overhead_us)
+        return overhead_us
+
+    def loop_us(self, case: Case) -> float:
+        """What our own loop in the player takes for each call of a window, at most: a player could save that."""
+        return self._loop_us.get(case.name, 0.0)
 
     def _find_calls_per_window(self, pace: PlayerFiles, case: Case, phase: Phase, overhead_us: float) -> int:
         """As many as a replayed judgement had, or as make the overhead small beside the time of `pace`."""
@@ -71,8 +80,10 @@ class Runs:
         played = self.of(pace, case, phase)(_OUT_OF_ORDER).windows_us[WARMUPS:] if most > 1 else ()
         return sampling.calls_per_window(played, overhead_us, most)
 
-    def of(self, entry: PlayerFiles, case: Case, phase: Phase) -> sampling.Play:
+    def of(self, entry: PlayerFiles, case: Case, phase: Phase, *, loops: bool = False) -> sampling.Play:
         """A function that plays one run of a case: fresh player, warm-ups and samples, every output checked.
+
+        An idle player makes one call in each window; if it `loops`, as many as others.
 
         The function raises SideFoul, OutOfTime, or JudgeError if the machine cannot be used for ranking now.
         """
@@ -85,7 +96,7 @@ class Runs:
                     with phase.deadline.paused():
                         quiet.wait()
                 undo = phase.checkpoint()
-                windows, company = self._play(entry, case, phase, order)
+                windows, company = self._play(entry, case, phase, order, loops=loops)
                 if not (quiet and quiet.must_repeat(company, entry.name, case.name, stalls=windows.stalls)):
                     break
                 undo()
@@ -102,7 +113,7 @@ class Runs:
         self._stalls[entry.name, case.name] += 1
         return bool(self.context.quiet) or self._stalls[entry.name, case.name] > MAX_REPEATS
 
-    def _play(self, entry: PlayerFiles, case: Case, phase: Phase, order: int) -> tuple[Windows, float]:
+    def _play(self, entry: PlayerFiles, case: Case, phase: Phase, order: int, *, loops: bool) -> tuple[Windows, float]:
         """Play one run once; return also the share of a core that other work took."""
         replay = self.context.replay
         is_real = entry is not self.idler
@@ -133,7 +144,7 @@ class Runs:
                     checked=is_real,
                     digested=is_first,
                     per_window=calls,
-                    is_idle=not is_real,
+                    is_idle=not (is_real or loops),
                     after_windows=look,
                 )
                 if referee.digests:

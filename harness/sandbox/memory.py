@@ -59,7 +59,10 @@ class MemorySource(Protocol):
     """One kind of memory that a player uses."""
 
     def check(self) -> None:
-        """Raises Foul if the player uses more than allowed."""
+        """Raises Foul if the player uses more than allowed.  Does nothing too soon after the last look."""
+
+    def look(self) -> None:
+        """As `check`, at once."""
 
     def check_machine(self) -> None:
         """The part of `check` that takes microseconds, for any time at which the player runs."""
@@ -82,9 +85,10 @@ class Memory:
     def __init__(self, sources: Sequence[MemorySource]) -> None:
         self.sources = sources
 
-    def check(self) -> None:
+    def check(self, *, now: bool = False) -> None:
+        """As for each source; with `now`, even if it has just been checked."""
         for source in self.sources:
-            source.check()
+            source.look() if now else source.check()
 
     def check_machine(self) -> None:
         for source in self.sources:
@@ -140,6 +144,8 @@ class LimitedMemory:
     def check(self) -> None:
         if self._count("oom"):
             raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used more than {self._limit_bytes / 2**30:g} GiB of memory.")
+
+    look = check
 
     def check_machine(self) -> None:
         pass
@@ -211,12 +217,12 @@ class _Watched(ABC):
         if (began := time.monotonic()) < self._next_look:
             self.check_machine()
             return
-        self._look()
+        self.look()
         ended = time.monotonic()
         self._next_look = ended + (ended - began) / _LOOKING
 
     @abstractmethod
-    def _look(self) -> None:
+    def look(self) -> None:
         """Raises Foul if the player uses more than allowed."""
 
     def check_machine(self) -> None:  # noqa: B027
@@ -274,7 +280,7 @@ class WatchedMemory(_Watched):
         self._left_at = -math.inf, 0
         """When the machine was last checked while its memory was tight, and what was left then."""
 
-    def _look(self) -> None:
+    def look(self) -> None:
         machine = self._check_machine()
         processes = self._freezer.processes()
         # An upper bound: it counts pages shared by forks once for each process, and shared memory of other programs.
@@ -350,7 +356,7 @@ class CardWatch(_Watched):
         spare = max(0, self._before.free - int(_REFEREES_SHARE * self._before.total))
         super().__init__(freezer, spare if limit_bytes is None else min(limit_bytes, spare))
 
-    def _look(self) -> None:
+    def look(self) -> None:
         used = self._ask().used - self._before.used - (_held_on_gpu() - self._ours_before)
         if used > self._limit_bytes:
             self._is_suspected = True

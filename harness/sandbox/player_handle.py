@@ -293,12 +293,12 @@ class PlayerHandle:
         assert self._freezer
         self._freezer.resume()
 
-    def check_memory(self) -> None:
-        """Raises Foul if the player uses more than it may."""
+    def check_memory(self, *, now: bool = False) -> None:
+        """Raises Foul if the player uses more than it may; with `now`, looks even if it has just looked."""
         assert self._memory
         began = time.monotonic()
         try:
-            self._memory.check()
+            self._memory.check(now=now)
         finally:
             self.extra_s += time.monotonic() - began
 

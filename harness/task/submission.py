@@ -3,7 +3,7 @@
     submissions/<task>/<login>/submission.py          the path names task and author
     tasks/<task>/examples/<verdict>/<file>.py         examples are submissions, too
     #!POPCORN leaderboard <task>                      directives, in the first block of comments
-    #!POPCORN gpus H100 A100                          (also `//!POPCORN`, and PULLRANK for POPCORN)
+    #!POPCORN gpus H100 A100                          (in a .cu file `//!POPCORN`; also PULLRANK for POPCORN)
     #!PULLRANK needs numba                            packages and programs that not every judge has
 
 A file that cannot be judged has a `fault`, and the judge returns CE with that message.  A `SubmissionError` is raised
@@ -281,7 +281,12 @@ def _parse(submission: Submission) -> ast.Module:
             warnings.simplefilter("ignore")  # invalid escapes and the like are not our concern
             tree = ast.parse(submission.text, name)
     except SyntaxError as error:
-        raise SubmissionError(f"{name}:{error.lineno or 1}: {type(error).__name__}: {error.msg}") from None
+        line = (error.text or "").strip()
+        if line.startswith("//") and _DIRECTIVE.match(line):
+            what = f"a comment in Python begins with #, not with //; write #{line[2:][:100]}"
+        else:
+            what = f"{type(error).__name__}: {error.msg}"
+        raise SubmissionError(f"{name}:{error.lineno or 1}: {what}") from None
     except (RecursionError, MemoryError):
         raise SubmissionError(f"{name} is nested too deeply for Python to parse.") from None
     # With another encoding, Python would run different text than reviewers and this check see.

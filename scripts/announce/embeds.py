@@ -82,7 +82,7 @@ def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, look: Lo
     why = (
         "A result behind this message was removed from the board."
         if gpu
-        else "The task or its machines have changed, so this is no longer true."
+        else "The task, its deadline or its machines have changed, so this is no longer true."
     )
     page = look.board(task, gpu) if gpu else f"{look.site}#{task}"
     return _message(_embed("Withdrawn", _WITHDRAWN, f"~~{title}~~", why, page, at, look))

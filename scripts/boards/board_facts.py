@@ -131,11 +131,11 @@ class BoardName(SiteModel):
 
 
 class TakenOutFacts(SiteModel):
-    """A judgement that maintainers removed from the board, for good or until a review."""
+    """A judgement that was removed from the board: for good, until a review, or by its author."""
 
     login: Login
     judged_at: AwareDatetime
-    action: Literal["disqualify", "hold"]
+    action: Literal["disqualify", "hold", "withdraw"]
     reason: Line
     at: AwareDatetime
 

@@ -22,6 +22,7 @@ from scripts.common.text import (
     in_words,
     plain,
 )
+from scripts.ledger.moderation import REMOVED
 
 
 def standings_table(board: BoardFacts) -> Group:
@@ -56,13 +57,12 @@ def _benchmarks_of_first(board: BoardFacts) -> Iterator[Table | str]:
 
 
 def lines_below(board: BoardFacts) -> Iterator[str]:
-    """Notes, as on the board's page: whether it is judged, and which judgements maintainers removed, newest first."""
+    """Notes, as on the board's page: whether it is judged, and which judgements were removed, newest first."""
     if not board.judged:
         yield "No machine judges this board now. Existing results stay."
     for one in board.taken_out:
-        done = "held for review" if one.action == "hold" else "disqualified"
         judged = f"{one.login}, judged {one.judged_at:%Y-%m-%d}"
-        yield f"removed: {judged}: {done} {one.at:%Y-%m-%d}. {plain(one.reason)}"
+        yield f"removed: {judged}: {REMOVED[one.action]} {one.at:%Y-%m-%d}. {plain(one.reason)}"
 
 
 def _rank(board: BoardFacts, row: RowFacts) -> str:

@@ -35,6 +35,7 @@ from scripts.bot.workflow import (
     summarize,
     write_outputs,
 )
+from scripts.common.options import Group
 from scripts.github.pages import base_path, pages_address
 from scripts.ledger.names import account_of, boards, either, origins_of, requests_of_author_of, under
 
@@ -49,7 +50,7 @@ _REFUSAL = re.compile(r"[^\r\n]{1,4000}")
 _RESULTS = ("success", "failure", "cancelled", "skipped")
 
 
-@click.group()
+@click.group(cls=Group)
 def ci() -> None:
     """Run one step of a workflow.
 

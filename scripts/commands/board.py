@@ -21,7 +21,7 @@ from scripts.boards.tables import compare_table, history_table, lines_below, min
 from scripts.common.options import PATH, options
 from scripts.common.terminal import console, say
 from scripts.competition.completion import judged_gpu_names, logins, task_names
-from scripts.competition.repository import IS_CLONE, TASKS, require_ledger
+from scripts.competition.repository import IS_CLONE, home_of, require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
 from scripts.github.credentials import AccessError
@@ -32,7 +32,7 @@ _GPU = "The task's board. Default: CPU if it has one, else its first."
 _source_options = options(
     click.option("--site", metavar="URL", help="Read a published site at this address; needs no clone."),
     click.option("--ledger", type=PATH, help="Ledger folder. Default: ledger/."),
-    click.option("--tasks", type=PATH, help="Tasks folder. Default: tasks/."),
+    click.option("--tasks", type=PATH, help="Tasks folder. Default: tasks/ next to the ledger, else of this clone."),
     click.option("--allow-unwalled", is_flag=True, help="Include results judged without a sandbox."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON in full precision."),
 )
@@ -47,7 +47,7 @@ def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
     ) -> int | None:
         if site and (ledger or tasks or allow_unwalled):
             raise click.UsageError("--site cannot be combined with --ledger, --tasks or --allow-unwalled.")
-        source = SiteSource(site) if site else _open(ledger, tasks or TASKS, allow_unwalled)
+        source = SiteSource(site) if site else _open(ledger, tasks or home_of(ledger) / "tasks", allow_unwalled)
         code = command(source=source, **rest)
         for fault in source.faults:
             click.echo(f"left out: {fault}", err=True)

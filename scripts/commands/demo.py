@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import yaml
 from rich.markdown import Markdown
 from rich.rule import Rule
 
@@ -24,15 +26,17 @@ from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
+from harness.task.faults import Faults
 from harness.task.submission import Champion, Submission
-from harness.task.task import Board, Rules, Task
+from harness.task.task import Board, Task, load_task
+from harness.task.yaml_file import read_yaml
 from scripts.boards.board_facts import facts_of
 from scripts.boards.tables import standings_table
 from scripts.bot.comment.judgement_section import render
 from scripts.commands.site import serve_until_interrupted
 from scripts.common.options import PATH
 from scripts.common.terminal import Display, console
-from scripts.competition.repository import TASKS, require_clone, require_task
+from scripts.competition.repository import TASKS, require_clone
 from scripts.ledger.ledger import Ledger
 from scripts.standings.standings import Standings, standings
 
@@ -81,7 +85,7 @@ ENTRIES = (
 @click.command()
 @click.option("--serve/--no-serve", default=True, help="Serve the site until Ctrl-C. Default: --serve.")
 @click.option("--port", default=0, help="Port on 127.0.0.1. Default: any free port.")
-@click.option("--out", type=PATH, help="Keep ledger, submissions and site in this new folder.")
+@click.option("--out", type=PATH, help="Keep ledger, tasks, submissions and site in this new folder.")
 def demo(serve: bool, port: int, out: Path | None) -> int:
     """Run a whole competition on this machine and show its leaderboard.
 
@@ -91,7 +95,7 @@ def demo(serve: bool, port: int, out: Path | None) -> int:
     """
     require_clone("demo")
     with _scratch_folder(out) as folder:
-        competition = DemoCompetition(folder, tasks_of(ENTRIES), faults=_wall_faults())
+        competition = DemoCompetition(folder, tasks_of(ENTRIES, folder / "tasks"), faults=_wall_faults())
         exit_code = competition.hold(ENTRIES)
         competition.show_boards()
         site, report = competition.build_site()
@@ -132,16 +136,18 @@ def _wall_faults() -> str:
     return faults
 
 
-def tasks_of(entries: Sequence[DemoEntry]) -> dict[str, Task]:
-    return {name: shortened(require_task(name, TASKS)) for name in dict.fromkeys(entry.task for entry in entries)}
-
-
-def shortened(task: Task) -> Task:
-    """A short edition of the task: the CPU board, one benchmark, tight time limits."""
-    board = task.board("CPU")
-    limits = replace(board.limits, case_timeout_s=2.0, compile_timeout_s=12.0)
-    rules = Rules(tests=board.tests, benchmarks=board.benchmarks[:1], limits=limits)
-    return replace(task, gpus=("CPU",), per_gpu={"CPU": rules})
+def tasks_of(entries: Sequence[DemoEntry], folder: Path) -> dict[str, Task]:
+    """The tasks, copied to `folder` in a short edition: the CPU board, one benchmark, tight time limits."""
+    tasks = {}
+    for name in dict.fromkeys(entry.task for entry in entries):
+        shutil.copytree(TASKS / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        path = folder / name / "task.yml"
+        facts = read_yaml(path, Faults(path)) or {}
+        rules = facts["per_gpu"]["CPU"] | {"case_timeout": 2, "compile_timeout": 12}
+        rules["benchmarks"] = rules["benchmarks"][:1]
+        path.write_text(yaml.safe_dump(facts | {"gpus": ["CPU"], "per_gpu": {"CPU": rules}}, sort_keys=False), "utf-8")
+        tasks[name] = load_task(folder / name)
+    return tasks
 
 
 class DemoCompetition:

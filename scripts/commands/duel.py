@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from harness.judge import Dueled
 
 _MAX_BLOCKS = 200
-_START_S, _BLOCK_S = 10.0, 0.5
-"""Approximate duration of a duel on two cores; only for the progress display's first guess."""
 
 
 @click.command()
@@ -69,7 +67,7 @@ def duel(
     from harness.judge import duel as play
 
     looks = (blocks,) if blocks else DUEL_LOOKS
-    with Display(console(stderr=True), [_START_S + _BLOCK_S * looks[0] * len(board.benchmarks)]) as display:
+    with Display(console(stderr=True)) as display:
         display.begin(f"{a.name} against {b.name} on {board.task.name} / {board.gpu}")
         dueled = play(board, files[a], files[b], looks=looks, sandbox=sandbox, on_progress=display.show)
     if as_json:

@@ -182,7 +182,7 @@ def judge_here(
     """Judge on this machine, with progress on stderr."""
     from harness.judge import judge
 
-    with Display(console(stderr=True), [20.0 if mode is Mode.RANKED else 10.0]) as display:
+    with Display(console(stderr=True)) as display:
         display.begin(f"{name} on {board.task.name} / {board.gpu}")
         return judge(board, submission, mode, sandbox=sandbox, on_progress=display.show, reports=reports)
 

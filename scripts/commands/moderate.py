@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import click
 
 from scripts.common.git_command import GitError
-from scripts.common.options import PATH, as_json_too, in_repository, options
+from scripts.common.options import PATH, Group, as_json_too, in_repository, options
 from scripts.common.terminal import cell, console, table
-from scripts.competition.repository import TASKS, require_ledger
+from scripts.competition.repository import home_of, require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
 from scripts.github.pulls import GitHubError
@@ -106,7 +106,7 @@ def _desk(
         yield Desk(ledger=branch.ledger, by=me, branch=branch, github=github)
 
 
-@click.group()
+@click.group(cls=Group)
 def moderate() -> None:
     """Disqualify, hold and restore results, and ban authors, each with a reason.
 
@@ -125,7 +125,7 @@ def _decide_judgements(
     action: Action, what: str, reason: str, by: int | None, folder: Path | None, repo: str | None
 ) -> None:
     with _desk(folder, repo, by, wanted_for(what)) as desk:
-        meant = find_judgements(action, what, desk.ledger, TASKS)
+        meant = find_judgements(action, what, desk.ledger, home_of(folder) / "tasks")
         decisions = about_judgements(action, meant, desk.ledger, now_because(reason, desk.by))
         first = meant[0]
         about = f"{first.submission.login} on {first.task} / {first.gpu}"
@@ -179,7 +179,7 @@ for _action, _sentence, _example in (
 @_in_ledger
 @as_json_too
 def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
-    """List the decisions in force: bans, disqualified and held results.
+    """List the decisions in force: bans, and disqualified, held and withdrawn results.
 
     Example: pullrank moderate list --ledger demo/ledger
     """
@@ -190,7 +190,7 @@ def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
     elif not found:
-        click.echo("No decision is in force: the ledger bans nobody, and no result is disqualified or held.")
+        click.echo("No decision is in force: the ledger bans nobody, and no result is disqualified, held or withdrawn.")
     else:
         made = table("", "Since", "Action", "About", "Reason")
         for one in found:

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from scripts.common.options import PATH
-from scripts.competition.repository import ROOT, SITE, TASKS, require_clone, require_ledger
+from scripts.common.options import PATH, Group
+from scripts.competition.repository import SITE, home_of, require_clone, require_ledger
 
 
 def _require_address(_context: click.Context, _option: click.Parameter, value: str) -> str:
@@ -22,7 +22,7 @@ def _require_address(_context: click.Context, _option: click.Parameter, value: s
     return value
 
 
-@click.group()
+@click.group(cls=Group)
 def site() -> None:
     """Build the leaderboard's site and serve it.
 
@@ -32,13 +32,8 @@ def site() -> None:
 
 @site.command()
 @click.option("--ledger", type=PATH, help="Ledger folder. Default: ledger/.")
-@click.option("--tasks", type=PATH, default=TASKS, help="Tasks folder. Default: tasks/.")
-@click.option(
-    "--submissions",
-    type=PATH,
-    default=ROOT,
-    help="Folder that contains submissions/. Default: this clone.",
-)
+@click.option("--tasks", type=PATH, help="Tasks folder. Default: tasks/ next to the ledger, else of this clone.")
+@click.option("--submissions", type=PATH, help="Folder that contains submissions/. Default: the folder with tasks/.")
 @click.option("--out", type=PATH, default=SITE, help="Output folder. Default: _site/.")
 @click.option(
     "--settings",
@@ -62,8 +57,8 @@ def site() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the build report as JSON.")
 def build(
     ledger: Path | None,
-    tasks: Path,
-    submissions: Path,
+    tasks: Path | None,
+    submissions: Path | None,
     out: Path,
     settings: Path | None,
     title: str | None,
@@ -83,8 +78,10 @@ def build(
     from scripts.competition.settings import load_settings
     from scripts.pages.publishing.publish import build_site, described_by
 
+    home = home_of(ledger)
+    tasks = tasks or home / "tasks"
     found = load_settings(settings) if settings else find_settings(tasks)
-    merged = MergedFiles(submissions)
+    merged = MergedFiles(submissions or home)
     report = build_site(
         load_tasks(tasks),
         require_ledger(ledger),

@@ -25,7 +25,7 @@ import click
 from harness.task.task import load_tasks
 from scripts.boards.board_facts import BoardName
 from scripts.boards.source import SiteSource
-from scripts.common.options import as_json_too
+from scripts.common.options import Group, as_json_too
 from scripts.common.terminal import cell, console, say, table
 from scripts.competition.boards import find_machines, offered
 from scripts.competition.repository import TASKS
@@ -93,7 +93,7 @@ def _published_facts(board: BoardName, gpus: Sequence[str]) -> dict[str, Any]:
     }
 
 
-@click.group()
+@click.group(cls=Group)
 def task() -> None:
     """Show, create, check, import and archive tasks.
 

@@ -118,7 +118,7 @@ def _play(judged: Judgement, board: Board, submission: Submission, sandbox: str)
     from harness.judge import judge
 
     mode = Mode.TEST if judged.mode in (Mode.TEST, Mode.PROFILE) else Mode.BENCHMARK
-    with Display(console(stderr=True), [10.0]) as display:
+    with Display(console(stderr=True)) as display:
         display.begin(f"{judged.submission.login}'s file on {board.task.name} / {board.gpu}")
         return judge(board, submission, mode, sandbox=sandbox, replay=Replay(judged), on_progress=display.show)
 

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""What several commands share: their group, and options."""
 
 from __future__ import annotations
 
@@ -23,6 +23,22 @@ in_sandbox = click.option(
     default="auto",
     help="The sandbox. `none` is for your own code only, and never ranks.",
 )
+
+
+class Group(click.Group):
+    """A group whose commands refuse an option that is given twice; click would silently use the last one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if command and not ctx.resilient_parsing:
+            own = command.context_class(command, parent=ctx, info_name=name)
+            _, _, given = command.make_parser(own).parse_args(list(rest))
+            for option in given:
+                if isinstance(option, click.Option) and not option.multiple and given.count(option) > 1:
+                    own.fail(f"Option {option.get_error_hint(own)} is given more than once. Give it once.")
+        return name, command, rest
 
 
 def options(*those: Callable[[Any], Any]) -> Callable[[Command], Command]:

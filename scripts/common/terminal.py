@@ -103,13 +103,14 @@ def time_left(seconds: float) -> str:
 
 
 class Display:
-    """The progress display: the current job, its step, and the time left.
+    """The progress display: the current job, its step, and the time left once there is something to tell it from.
 
     It is redrawn only when the judge reports a step.  A background thread would take the interpreter from the referee
     in the middle of a timed window.
     """
 
-    def __init__(self, stderr: Console, guesses_s: Sequence[float]) -> None:
+    def __init__(self, stderr: Console, guesses_s: Sequence[float] = (1.0,)) -> None:
+        """`guesses_s` has a guess for each job; only how they compare counts, since machines differ."""
         self._stderr = stderr
         self._guesses_s = guesses_s
         self._began = self._job_began = time.monotonic()
@@ -124,7 +125,7 @@ class Display:
             auto_refresh=False,
             transient=True,
         )
-        self._bar = self._bars.add_task("", total=max(1.0, sum(guesses_s)), left="")
+        self._bar = self._bars.add_task("", total=None, left="")
 
     def begin(self, name: str) -> None:
         """Start the next job."""
@@ -152,26 +153,30 @@ class Display:
     def _draw(self, step: str, job_left_s: float | None) -> None:
         count = f"[{self._job + 1}/{len(self._guesses_s)}] " if len(self._guesses_s) > 1 else ""
         line = f"{count}{self._name}: {step}"
-        left = self._left(job_left_s)
+        left_s = self._left_s(job_left_s)
+        left = "" if left_s is None else time_left(left_s)
         if self._stderr.is_terminal:
-            done = sum(self._guesses_s[: self._job]) + min(self._spent_s, self._guesses_s[self._job])
-            self._bars.update(self._bar, description=line, completed=done, left=left)
+            self._bars.update(self._bar, description=line, left=left)
+            if left_s is not None:
+                spent_s = time.monotonic() - self._began
+                self._bars.update(self._bar, completed=spent_s, total=spent_s + left_s)
             self._bars.refresh()
         elif line != self._last_line:
             self._stderr.print(f"{line} ({left})" if left else line, soft_wrap=True)
         self._last_line = line
 
-    @property
-    def _spent_s(self) -> float:
-        return time.monotonic() - self._job_began
+    def _left_s(self, job_left_s: float | None) -> float | None:
+        """Time left: the judge's estimate for this job, and the guesses for other jobs at the pace of finished ones.
 
-    def _left(self, job_left_s: float | None) -> str:
-        """Time left: this job's estimate where it has one, plus the guesses for later jobs at the pace so far."""
-        guessed_s = sum(self._guesses_s[: self._job])
-        pace = (self._job_began - self._began) / guessed_s if guessed_s else 1.0
+        None if nothing tells: no job is finished, or this one takes longer than guessed.
+        """
+        done_s, later_s = sum(self._guesses_s[: self._job]), sum(self._guesses_s[self._job + 1 :])
+        if not done_s:
+            return None if later_s else job_left_s
+        pace = (self._job_began - self._began) / done_s
         if job_left_s is None:
-            job_left_s = max(0.0, self._guesses_s[self._job] * pace - self._spent_s)
-        return time_left(job_left_s + pace * sum(self._guesses_s[self._job + 1 :]))
+            job_left_s = self._guesses_s[self._job] * pace - (time.monotonic() - self._job_began)
+        return job_left_s + pace * later_s if job_left_s > 0 else None
 
     def __enter__(self) -> Self:
         return self

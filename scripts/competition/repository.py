@@ -60,6 +60,14 @@ def require_ledger(named: Path | None) -> Ledger:
     return Ledger(named or LEDGER)
 
 
+def home_of(ledger: Path | None) -> Path:
+    """The folder with the tasks and submissions that a ledger is about: the ledger's own, if it has tasks/ next to it.
+
+    So it is in a clone, and in the folder that `pullrank demo --out` writes.  Default: this competition's.
+    """
+    return ledger.parent if ledger and (ledger.parent / "tasks").is_dir() else ROOT
+
+
 def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> Board:
     """The board of `gpu`; else the first of `wishes`; else CPU; else the task's first."""
     if not task.gpus:

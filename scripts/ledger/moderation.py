@@ -1,16 +1,16 @@
-"""Participants, and maintainers' decisions about them.
+"""Participants, maintainers' decisions about them, and their own withdrawals.
 
     KnownAccount    a participant as first seen; a login can be renamed and reused, the numeric id is permanent
-    Moderation      one decision of a maintainer; a later one lifts it, nothing is deleted
+    Moderation      one decision; a later one of a maintainer's lifts it, nothing is deleted
     Moderated       the decisions in force: a fold over all decisions in order
 
 History of the formats
-    1   2026-11   first version
+    1   2026-11   first version; since then, `withdraw`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from enum import StrEnum
@@ -45,7 +45,7 @@ def find_owner(accounts: Iterable[KnownAccount], login: str) -> KnownAccount | N
 
 
 class Action(StrEnum):
-    """`ban` and `unban` are about an author; `hold`, `release`, `disqualify` and `restore` about a judgement."""
+    """`ban` and `unban` are about an author, all others about a judgement.  Only its author can `withdraw` it."""
 
     BAN = "ban"
     UNBAN = "unban"
@@ -53,6 +53,15 @@ class Action(StrEnum):
     RESTORE = "restore"
     HOLD = "hold"
     RELEASE = "release"
+    WITHDRAW = "withdraw"
+
+
+REMOVED: Mapping[str, str] = {
+    Action.DISQUALIFY: "disqualified",
+    Action.HOLD: "held for review",
+    Action.WITHDRAW: "withdrawn by its author",
+}
+"""What was done to a judgement that does not count."""
 
 
 class Moderation(Fact):
@@ -66,7 +75,7 @@ class Moderation(Fact):
     login: Login | None = Field(default=None, description="login of user_id at that time, for people")
     judgement: Digest | None = None
     reason: Annotated[str, StringConstraints(min_length=1, max_length=500)]
-    by: PositiveInt = Field(description="numeric id of the maintainer")
+    by: PositiveInt = Field(description="numeric id of the maintainer, or of the author who withdraws")
     at: Moment
 
     @property
@@ -88,6 +97,7 @@ class Moderated:
     banned: dict[int, Moderation] = field(default_factory=dict)
     disqualified: dict[str, Moderation] = field(default_factory=dict)
     held: dict[str, Moderation] = field(default_factory=dict)
+    withdrawn: dict[str, Moderation] = field(default_factory=dict)
 
     @classmethod
     def after(cls, decisions: Iterable[Moderation]) -> Self:
@@ -97,13 +107,26 @@ class Moderated:
             now._take(decision)
         return now
 
-    def hides(self, judgement: Judgement) -> bool:
-        """Whether a judgement is disqualified or held, and so does not rank."""
-        return judgement.checksum in self.disqualified or judgement.checksum in self.held
+    def removed(self, judgements: Sequence[Judgement]) -> dict[str, Moderation]:
+        """The decisions that keep judgements from counting, by checksum.
 
-    def counted(self, judgements: Iterable[Judgement]) -> list[Judgement]:
-        """The judgements that rank."""
-        return [one for one in judgements if not self.hides(one)]
+        Args:
+            judgements: all of their boards.  If a withdrawn file is judged again, all its judgements count again:
+                nobody gets rid of a bad time by withdrawing it.
+        """
+        by_maintainers = self.held | self.disqualified
+        found = self.withdrawn | by_maintainers
+        again = {_file_of(one) for one in judgements if one.checksum not in found and one.is_rankable}
+        return {
+            one.checksum: found[one.checksum]
+            for one in judgements
+            if one.checksum in by_maintainers or (one.checksum in found and _file_of(one) not in again)
+        }
+
+    def counted(self, judgements: Sequence[Judgement]) -> list[Judgement]:
+        """The judgements that count, of all of some boards."""
+        removed = self.removed(judgements)
+        return [one for one in judgements if one.checksum not in removed]
 
     def _take(self, decision: Moderation) -> None:
         user_id, judgement = decision.user_id or 0, decision.judgement or ""
@@ -120,3 +143,11 @@ class Moderated:
                 self.held[judgement] = decision
             case Action.RELEASE:
                 self.held.pop(judgement, None)
+            case Action.WITHDRAW:
+                self.withdrawn[judgement] = decision
+
+
+def _file_of(judgement: Judgement) -> tuple[str, ...]:
+    """A file of an author's on a board."""
+    submission = judgement.submission
+    return judgement.task, judgement.gpu, submission.login.casefold(), submission.digest

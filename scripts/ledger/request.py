@@ -166,8 +166,8 @@ class EndState(StrEnum):
 
 WITHDRAWN = (EndState.SUPERSEDED, EndState.CANCELLED)
 """It was withdrawn, even if a machine is still judging."""
-CANCEL = "/cancel"
-"""The start of an ending's note if somebody asked for it."""
+BY_COMMAND = "/"
+"""The start of an ending's note if somebody asked for it: `/cancel` or `/withdraw`."""
 
 
 class Ending(Fact):
@@ -184,8 +184,8 @@ class Ending(Fact):
 
     @property
     def is_taken_back(self) -> bool:
-        """Whether a change of the pull request or its author ended it, not a `/cancel`."""
-        return self.state in WITHDRAWN and not self.note.startswith(CANCEL)
+        """Whether a change of the pull request or its author ended it, not a command."""
+        return self.state in WITHDRAWN and not self.note.startswith(BY_COMMAND)
 
     @model_validator(mode="after")
     def _has_a_verdict_exactly_if_judged(self) -> Self:

@@ -109,7 +109,9 @@ def _of_author(action: Action, board: Board, login: str, ledger: Ledger) -> list
     judgements = ledger.judgements(board.task.name, board.gpu).judgements
     place = f"{board.task.name} / {board.gpu}"
     if action in (Action.RESTORE, Action.RELEASE):
-        if found := [one for one in judgements if one.submission.login.lower() == login.lower() and now.hides(one)]:
+        removed = now.disqualified | now.held
+        own = [one for one in judgements if one.submission.login.lower() == login.lower()]
+        if found := [one for one in own if one.checksum in removed]:
             return found
         raise ModerationError(f"{login} has no removed judgements on {place}; `pullrank moderate list` shows all")
     if row := standings(board, now.counted(judgements), allow_unwalled=True).find_row(login):
@@ -156,7 +158,7 @@ def unknown_author(who: str, ledger: Ledger) -> ModerationError:
 def in_force(ledger: Ledger) -> Iterator[Moderation]:
     """The decisions in force, newest first."""
     now = Moderated.after(ledger.moderations())
-    kept = (*now.banned.values(), *now.disqualified.values(), *now.held.values())
+    kept = (*now.banned.values(), *now.disqualified.values(), *now.held.values(), *now.withdrawn.values())
     yield from sorted(kept, key=lambda one: one.at, reverse=True)
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from harness.task.task import Task
 from harness.task.task_file import Ranking
 from scripts.common.text import format_us
+from scripts.ledger.moderation import REMOVED
 from scripts.pages.edition import Edition
 from scripts.pages.landing import board_facts
 from scripts.pages.parts.code import render_code, render_markdown
@@ -87,6 +88,7 @@ def board_pages(
         summary=summary,
         editions=editions,
         taken_out=taken_out,
+        removals=REMOVED,
         folds_from=FOLDS_FROM,
         unfolded=UNFOLDED,
         unit=Unit.fitting(table.rows[0].score_us.value) if table.rows else None,

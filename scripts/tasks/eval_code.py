@@ -8,7 +8,6 @@ edition    the hash, per board, of everything that decides results
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from scripts.competition.completion import task_names
 from scripts.competition.repository import ROOT, require_task
 from scripts.competition.runs_on import RunnerGroup, to_json
 from scripts.competition.settings import SETTINGS, Gpu, load_settings
-from scripts.tasks.show import in_tasks
+from scripts.tasks.show import handle, in_tasks
 
 _MAIN = {"harness/judge.py": "the main path: a submission and a board in, a judgement out"}
 _WALLS = {"harness/sandbox/sandbox.py": "the sandbox that the submission runs in"}
@@ -69,6 +68,7 @@ def eval_code(name: str, folder: Path, as_json: bool) -> None:
     width = max(map(len, programs))
     for path, what in programs.items():
         click.echo(f"  {path:<{width}}  {what}")
+    click.echo(f"\n`pullrank task files {handle(task)} FILE` prints a file of the task.")
 
 
 def programs_of(task: Task) -> dict[str, str]:
@@ -84,7 +84,8 @@ def _own(task: Task) -> dict[str, str]:
     programs = (config.sources or (config.main,)) if config else ()
     listed = [name for name in programs if name and name != task.submission_name]
     if not task.is_refereed:
-        return dict.fromkeys(listed, "the task's own program")
+        beside = [name for name in task.files if name not in listed]
+        return dict.fromkeys(listed, "the task's own program") | dict.fromkeys(beside, "next to the program")
     own = {"reference.py": "the inputs, the right answer, and the tolerance"}
     if task.is_compiled:
         own |= {"adapter.py": "wraps the compiled library as custom_kernel"}
@@ -93,11 +94,12 @@ def _own(task: Task) -> dict[str, str]:
 
 
 def _place(task: Task, name: str) -> str:
-    """The path of a task's file, which several tasks may share."""
+    """The path of a task's file, which several tasks may share: in this repository, or elsewhere."""
     path = task.folder / "task.yml"
     listed = (read_yaml(path, Faults(path)) or {}).get("files") or []
     source = next((entry["source"] for entry in listed if entry["name"] == name), name)
-    return os.path.normpath(f"tasks/{task.name}/{source}")
+    found = (task.folder / source).resolve()
+    return found.relative_to(ROOT).as_posix() if found.is_relative_to(ROOT) else str(found)
 
 
 def _facts(task: Task, gpus: Mapping[str, Gpu]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ scaffold_files/c++, cuda    tasks with compiled submissions (`lang: cu`), for CP
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from string import Template
 from textwrap import indent
@@ -23,7 +24,8 @@ from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Language
 from scripts.competition.repository import require_clone
-from scripts.tasks.show import in_tasks
+from scripts.tasks.archive import with_deadline
+from scripts.tasks.show import in_tasks, until
 from scripts.tasks.writing import SCHEMA_LINE, fault_of_name, write_task
 
 _FILES = Path(__file__).with_name("scaffold_files")
@@ -36,8 +38,21 @@ _SENTENCE = "Squash every number: y = x / (1 + |x|)."
 @click.option("--about", help="What to compute, in one sentence.")
 @click.option("--gpu", "gpus", multiple=True, help="A board of the task (repeatable). Default: CPU.")
 @click.option("--lang", type=click.Choice([*map(str, Language)]), default="py", help="`cu`: submissions are compiled.")
+@click.option(
+    "--deadline",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S%z"]),
+    help="When its boards close, in UTC unless it names a zone; a day begins at 00:00. Default: never.",
+)
 @in_tasks
-def new(name: str, title: str | None, about: str | None, gpus: tuple[str, ...], lang: str, folder: Path) -> None:
+def new(
+    name: str,
+    title: str | None,
+    about: str | None,
+    gpus: tuple[str, ...],
+    lang: str,
+    deadline: datetime | None,
+    folder: Path,
+) -> None:
     """Create a task that passes `task check` as it is; on a terminal, prompt for missing options.
 
     Example: pullrank task new rmsnorm --title "RMS norm" --gpu CPU --gpu H100
@@ -45,11 +60,19 @@ def new(name: str, title: str | None, about: str | None, gpus: tuple[str, ...], 
     require_clone("task new", folder)
     if fault := fault_of_name(folder, name):
         raise TaskError(fault)
+    if deadline:
+        deadline = deadline.replace(tzinfo=deadline.tzinfo or UTC).astimezone(UTC)
+        if deadline <= datetime.now(UTC):
+            raise TaskError(f"--deadline {deadline:%Y-%m-%d %H:%M} UTC is in the past")
     title = title or _answer("Title", name.replace("-", " ").replace("_", " ").strip().capitalize())
     about = about or _answer("What to compute, in one sentence", _SENTENCE)
     gpus = gpus or tuple(_answer("Boards", "CPU").replace(",", " ").split()) or ("CPU",)
-    made = write_task(folder, name, _scaffold(name, title, about, gpus, Language(lang)))
-    click.echo(f"{display(made.folder)}/: created a complete task. Change these files, in this order:")
+    files = _scaffold(name, title, about, gpus, Language(lang))
+    if deadline:
+        files["task.yml"] = with_deadline(files["task.yml"].decode(), deadline).encode()
+    made = write_task(folder, name, files)
+    closes = f", open {until(deadline)}" if deadline else ""
+    click.echo(f"{display(made.folder)}/: created a complete task{closes}. Change these files, in this order:")
     for number, step in enumerate(_STEPS_IN_CU if lang == Language.CU else _STEPS, 1):
         click.echo(f"  {number}. {step}")
     click.echo(f"Then: pullrank task check {display(made.folder)}")

@@ -54,7 +54,7 @@ def show(name: str, folder: Path, as_json: bool) -> None:
         stdout.print(f"No machine here judges {', '.join(others)}.")
     stdout.print(f"Open: {closing(found)}. Ranked by: {found.ranking_by}.")
     stdout.print(f"Files next to yours: {', '.join(found.shared_files) or 'none'}.")
-    stdout.print(f"Templates: {', '.join(found.templates) or 'none'} (pullrank task template {_handle(found)}).")
+    stdout.print(f"Templates: {', '.join(found.templates) or 'none'} (pullrank task template {handle(found)}).")
 
 
 @click.command()
@@ -78,7 +78,7 @@ def template(name: str, language: str | None, out: Path | None, folder: Path) ->
     click.echo(f"{out}: try it with `{shlex.join(['pullrank', 'test', str(out), *place])}`")
 
 
-def _handle(task: Task) -> str:
+def handle(task: Task) -> str:
     """The argument that names this task to other `pullrank task` commands."""
     return task.name if is_of_competition(task) else shlex.quote(str(task.folder))
 
@@ -110,7 +110,7 @@ def files(name: str, file: str | None, folder: Path, as_json: bool) -> None:
     listed = files_of(task)
     if file:
         if file not in listed:
-            near = did_you_mean(file, listed) or f"; see: pullrank task files {_handle(task)}"
+            near = did_you_mean(file, listed) or f"; see: pullrank task files {handle(task)}"
             raise TaskError(f"{task.name} has no file '{file}'{near}")
         click.echo(listed[file][1], nl=False)
     elif as_json:

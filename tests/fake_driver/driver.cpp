@@ -211,6 +211,8 @@ int cuDeviceGetAttribute(int *value, int attribute, int) {
     switch (attribute) {
     case 20: return *value = getenv("FAKE_GPU_EXCLUSIVE") ? 3 : 0, SUCCESS;  // compute mode
     case 38: return *value = 1 << 16, SUCCESS;                               // L2 cache
+    case 75: return *value = 9, SUCCESS;                                     // compute capability
+    case 76: return *value = 0, SUCCESS;
     case 102: case 103: return *value = 1, SUCCESS;                          // virtual memory, descriptors of it
     case 133: return *value = getenv("FAKE_GPU_MPS") != nullptr, SUCCESS;
     default: return INVALID_VALUE;

@@ -29,7 +29,7 @@ from harness.task.task import Board
 from scripts.bot.comment.markdown import MAX_SAID, case_name, first_paragraph, folded, run_link, solid, table
 from scripts.bot.comment.times_table import MAX_CASES, benchmarks
 from scripts.common.text import fence, format_error, format_gap, format_interval, format_percent, format_us, inline
-from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.moderation import REMOVED, Action, Moderation
 from scripts.standings.claims import (
     FIRST_PLACE_TAKES,
     bound_share,
@@ -96,7 +96,7 @@ def _headline(judgement: Judgement, standings: Standings | None, place: Row | No
     if judgement.verdict is Verdict.ACCEPTED and judgement.mode is not Mode.RANKED:
         verdict += f", {judgement.mode} only"
     if hidden:
-        verdict += ", held for review" if hidden.action is Action.HOLD else ", disqualified"
+        verdict += f", {REMOVED[hidden.action]}"
     elif judgement.verdict is Verdict.ACCEPTED and standings and place and _stands(judgement, place):
         verdict += f", {_rank(place, standings)}"
     return f"### {_LAMPS.get(judgement.verdict, '🔴')} {inline(judgement.task)} on {inline(judgement.gpu)}: {verdict}"
@@ -119,10 +119,15 @@ def _stands(judgement: Judgement, place: Row) -> bool:
     return place.digest == judgement.submission.digest
 
 
+_REMOVED = {
+    Action.DISQUALIFY: "Disqualified by a maintainer",
+    Action.HOLD: "Held for a maintainer's review; it does not rank until then",
+    Action.WITHDRAW: "Withdrawn by its author",
+}
+
+
 def _hidden(hidden: Moderation, standings: Standings | None, place: Row | None) -> str:
-    what = "Disqualified by a maintainer"
-    if hidden.action is Action.HOLD:
-        what = "Held for a maintainer's review; it does not rank until then"
+    what = _REMOVED[hidden.action]
     row = f" Your row without it: {_rank(place, standings)}." if standings and place else ""
     return f"**{what}**: {inline(hidden.reason.removesuffix('.'))}.{row}"
 

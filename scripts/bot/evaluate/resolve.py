@@ -137,7 +137,16 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
     if request.fingerprint and not request.is_rematch:
         # Intake may have heard of an earlier offer later.
         require_first(request.user_id, ledger.origins(task.name, request.fingerprint), settings, moderated)
+    if request.is_rematch and not _still_counts(request, ledger, moderated):
+        raise Refused("Its earlier results no longer count.")
     return task, source
+
+
+def _still_counts(request: Request, ledger: Ledger, moderated: Moderated) -> bool:
+    """Whether results of the commit still count; its author may have withdrawn them since the bot asked."""
+    counted = moderated.counted(ledger.judgements(request.task, request.gpu).judgements)
+    heads = ((one.submission.pull_request, one.submission.head_sha) for one in counted)
+    return (request.pull_request, request.head_sha) in heads
 
 
 def find_champion(

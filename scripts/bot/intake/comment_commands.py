@@ -3,6 +3,7 @@
     who     the author, and everybody with write access; by numeric id
     what    /test /benchmark /profile /rank /rerun     request judgings
             /cancel                                    ends open requests
+            /withdraw                                  takes the author's results off the boards; for nobody else
             /show /help                                get an answer
             /check                                     is for maintainers, on changed tasks
             /ci                                        is for maintainers, on branches of this repository
@@ -41,13 +42,15 @@ from scripts.bot.intake.decision import (
     mode_of,
     newcomer,
     over,
+    ranked_beside,
 )
 from scripts.bot.intake.events import CommentEvent
-from scripts.bot.intake.replies import HELP, show
+from scripts.bot.intake.replies import HELP, WITHDRAWAL, show
 from scripts.bot.intake.slash import Command, SlashError, Verb
-from scripts.common.text import fence
+from scripts.common.text import fence, inline
 from scripts.github.pulls import Comment, Reaction
-from scripts.ledger.request import EndState, Request
+from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.request import Ending, EndState, Request
 
 _SAME_MOMENT, _SOONEST_PUSH = timedelta(seconds=5), timedelta(seconds=1)
 """How much later than a comment GitHub may date the update of its pull request; and the soonest push after it."""
@@ -78,6 +81,8 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     require_welcome(facts.pull.author, facts.competition)
     if command.verb is Verb.CANCEL:
         return _cancel(event.comment, command.gpus, facts)
+    if command.verb is Verb.WITHDRAW:
+        return _withdraw(event.comment, command.gpus, facts)
     change = find_entry(facts.offer, facts.competition)
     if not isinstance(change, SubmissionPath):
         raise Refused(f"This pull request does not change a submission, so `/{command.verb}` has nothing to do.")
@@ -155,6 +160,52 @@ def _cancel(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decisio
     if not ended:
         raise Refused("There is nothing to cancel here" + (" on that board." if gpus else "."))
     return Decision(why=f"cancels {len(ended)}", endings=ended, reaction=Reaction.THUMBS_UP)
+
+
+def _withdraw(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decision:
+    """Take off the boards whatever the author asked to rank there before the comment, in any pull request; once.
+
+    What the bot asked for is about an earlier file, whenever it asked.
+    """
+    author, moderated = facts.pull.author, facts.competition.moderated
+    if comment.author.id != author.id:
+        raise Refused("Only the author of a result can withdraw it. Maintainers use `pullrank moderate`.")
+    name, note = f"withdraw-{comment.id}", f"/withdraw, comment {comment.id}"
+    noted = (status.ending.note for status in facts.history if status.ending)
+    if note in noted or any(one.id.startswith(f"{name}-") for one in moderated.withdrawn.values()):
+        return Decision(why="already withdrawn by the same comment")
+    asked = [
+        one
+        for one in ranked_beside(facts.history, facts.pull.number)
+        if (not gpus or one.request.gpu in gpus)
+        and (one.request.is_rematch or one.request.in_time_at <= comment.created_at)
+    ]
+    found = [facts.judged[one.request.id] for one in asked if one.request.id in facts.judged]
+    mine = [one for one in found if one.is_rankable and one.submission.user_id == author.id]
+    left = [one for one in mine if one.checksum not in moderated.withdrawn]
+    waiting = [one.request for one in asked if one.is_open]
+    if not (left or waiting):
+        raise Refused(f"You have no results to withdraw {'there' if gpus else 'on the boards of this pull request'}.")
+    places = sorted({(one.task, one.gpu) for one in left} | {(one.task, one.gpu) for one in waiting})
+    return Decision(
+        why=f"withdraws {len(left)} judgements",
+        withdrawals=tuple(
+            Moderation(
+                id=f"{name}-{one.checksum[:12]}",
+                action=Action.WITHDRAW,
+                judgement=one.checksum,
+                reason=f"Commented /withdraw on #{facts.pull.number}.",
+                by=author.id,
+                at=facts.now,
+            )
+            for one in left
+        ),
+        endings=tuple(
+            (one, Ending(request=one.id, state=EndState.CANCELLED, at=facts.now, note=note)) for one in waiting
+        ),
+        answer=WITHDRAWAL.format(", ".join(f"{inline(task)} on {inline(gpu)}" for task, gpu in places)),
+        reaction=Reaction.THUMBS_UP,
+    )
 
 
 def _require_rankable(mode: Mode, gpus: Sequence[str], facts: EventFacts, admission: Admission) -> None:

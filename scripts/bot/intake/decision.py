@@ -8,18 +8,19 @@ An event that arrives twice makes requests with the same ids; a comment is recog
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from harness.records.fields import Mode
+from harness.records.judgement import Judgement
 from scripts.bot.admission.admission import Admission, Competition, Offer, find_known
 from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal
 from scripts.bot.comment.markers import Notice
 from scripts.bot.intake.slash import Verb
 from scripts.github.pulls import Account, Permission, PullRequest, Reaction
 from scripts.ledger.ledger import RequestStatus
-from scripts.ledger.moderation import KnownAccount
+from scripts.ledger.moderation import KnownAccount, Moderation
 from scripts.ledger.origin import Origin
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.standings.standings import Standings
@@ -33,9 +34,9 @@ class EventFacts:
 
     `now` is when we handle the event, `happened_at` when it happened by GitHub's clock.  `history` holds the author's
     requests, for this pull request and for others; `on_limited_boards` those of all authors on boards with a limit of
-    their own; `permission` is the commenter's.  `author_joined_at` is when a new author's account was created, if that
-    matters; `has_merged` whether a submission of theirs is on `main`.
-    `task_faults` says what is wrong with the tasks that a pull request changes.
+    their own; `judged` has the author's judgements on this pull request's boards, by request id; `permission` is the
+    commenter's.  `author_joined_at` is when a new author's account was created, if that matters; `has_merged` whether a
+    submission of theirs is on `main`.  `task_faults` says what is wrong with the tasks that a pull request changes.
     """
 
     now: datetime
@@ -48,6 +49,7 @@ class EventFacts:
     permission: Permission = Permission.NONE
     task_faults: str = ""
     standings: tuple[Standings, ...] = ()
+    judged: Mapping[str, Judgement] = field(default_factory=dict)
     happened_at: datetime | None = None
 
     @property
@@ -68,7 +70,7 @@ class EventFacts:
 class Decision:
     """What to do.  `why` is a line for the log, `answer` a comment of its own that replies to a command.
 
-    `tested_branch` is the branch of this repository on which ci.yml runs.
+    `withdrawals` are the author's own.  `tested_branch` is the branch of this repository on which ci.yml runs.
     `notice` goes at the top of the pull request's comment.  If it is None and `is_settled`, an older notice is removed.
     """
 
@@ -77,6 +79,7 @@ class Decision:
     origin: Origin | None = None
     requests: tuple[Request, ...] = ()
     endings: Endings = ()
+    withdrawals: tuple[Moderation, ...] = ()
     notice: Notice | None = None
     is_settled: bool = False
     answer: str = ""
@@ -122,6 +125,13 @@ def end_open(facts: EventFacts, state: EndState, note: str, among: Iterable[Requ
     among = facts.of_pull if among is None else among
     open_ones = [status.request for status in among if status.is_open and not status.request.is_rematch]
     return tuple((one, Ending(request=one.id, state=state, at=facts.now, note=note)) for one in open_ones)
+
+
+def ranked_beside(history: Iterable[RequestStatus], number: int) -> list[RequestStatus]:
+    """An author's ranked requests, in any pull request, on the boards on which this one asked to rank."""
+    ranked = [status for status in history if status.request.is_ranked]
+    boards = {(one.request.task, one.request.gpu) for one in ranked if one.request.pull_request == number}
+    return [one for one in ranked if (one.request.task, one.request.gpu) in boards]
 
 
 def find_last(facts: EventFacts, gpu: str, mode: Mode) -> RequestStatus | None:

@@ -1,7 +1,7 @@
 """Read what a decision about an event needs, with as few API requests as possible.
 
 ledger            participants, the author's requests, maintainers' decisions, who offered a file first; all requests
-                  on boards with a limit; for /show the judgements
+                  on boards with a limit; for /show and /withdraw judgements
 GitHub            the commenter's permission; a new author's age, if there is a limit
 the fork, by git  the changed files, and a submission's bytes
 the checkout      settings, tasks, the merged files of others
@@ -9,18 +9,19 @@ the checkout      settings, tasks, the merged files of others
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.records.judgement import Judgement
 from harness.task.task import load_task
 from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry, find_known, merged_by_others
 from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
-from scripts.bot.intake.decision import EventFacts
+from scripts.bot.intake.decision import EventFacts, ranked_beside
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
 from scripts.bot.report.context import BotContext
@@ -31,14 +32,14 @@ from scripts.github.pulls import Account, Permission, PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated
-from scripts.ledger.names import origins_of, requests_on, under
+from scripts.ledger.names import origins_of, requests_on, these, under
 from scripts.ledger.origin import Origin
 from scripts.standings.standings import Standings, standings
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
-_BLIND = frozenset({Verb.HELP, Verb.CANCEL, Verb.CI})
+_BLIND = frozenset({Verb.HELP, Verb.CANCEL, Verb.WITHDRAW, Verb.CI})
 """Commands that need none of the pull request's files."""
 
 
@@ -74,6 +75,11 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
             standings(board, moderated.counted(ledger.judgements(board.task.name, board.gpu).judgements))
             for board in offered(offer.task, context.settings.gpus).boards
         )
+    history = ledger.requests(user_id=pull.author.id).facts
+    judged: Mapping[str, Judgement] = {}
+    if is_obeyed and _verb(event) is Verb.WITHDRAW:
+        branch.check_out(these(one.request.place_of_judgement for one in ranked_beside(history, pull.number)))
+        judged = _judged(history, pull, ledger)
     limited = _boards_with_limits(offer, context.settings)
     if limited:
         # A request may wait for a day before it runs.
@@ -82,13 +88,14 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         now=now,
         offer=offer,
         competition=competition,
-        history=ledger.requests(user_id=pull.author.id).facts,
+        history=history,
         on_limited_boards=_requests_on(limited, ledger),
         author_joined_at=_author_joined_at(event, pull, competition, context.github, now) if offer.source else None,
         has_merged=_has_merged(pull.author, competition, context.root),
         permission=permission,
         task_faults=task_faults,
         standings=boards,
+        judged=judged,
         happened_at=_happened_at(event, pull),
     )
 
@@ -156,7 +163,16 @@ def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     if offer.origin:
         offer = replace(offer, origins=ledger.origins(offer.origin.task, offer.origin.fingerprint))
     on_limited = _requests_on(_boards_with_limits(offer, competition.settings), ledger)
-    return replace(facts, competition=competition, history=history, on_limited_boards=on_limited, offer=offer)
+    judged = _judged(history, facts.pull, ledger) if facts.judged else {}
+    return replace(
+        facts, competition=competition, history=history, on_limited_boards=on_limited, offer=offer, judged=judged
+    )
+
+
+def _judged(history: Iterable[RequestStatus], pull: PullRequest, ledger: Ledger) -> dict[str, Judgement]:
+    """The author's judgements on the pull request's boards, by request id."""
+    asked = (one.request for one in ranked_beside(history, pull.number))
+    return {request.id: judgement for request in asked if (judgement := ledger.judgement_of(request))}
 
 
 def _is_author(event: CommentEvent, pull: PullRequest) -> bool:

@@ -28,6 +28,7 @@ from scripts.bot.intake.events import CommentEvent, Event, Nothing, PullAction, 
 from scripts.bot.intake.gather import gather, renew
 from scripts.bot.intake.pull_events import decide_on_pull
 from scripts.bot.report.context import BotContext
+from scripts.bot.report.report import PUBLISH_WORKFLOW
 from scripts.github.checks import CheckState
 from scripts.github.pulls import GitHubError, PullRequest
 from scripts.github.start_workflow import start_workflow
@@ -148,6 +149,7 @@ def _append(decision: Decision, ledger: Ledger) -> bool:
     added += [ledger.append_origin(decision.origin)] if decision.origin else []
     added += [ledger.append_request(request) for request in decision.requests]
     added += [ledger.append_ending(request, ending) for request, ending in decision.endings]
+    added += [ledger.append_moderation(withdrawal) for withdrawal in decision.withdrawals]
     return any(added)
 
 
@@ -217,6 +219,8 @@ def _start(decision: Decision, pull: PullRequest, asked: Sequence[Request], gith
             workflow_runs.start(github, request, branch)
         except GitHubError as error:
             failures.append(error)
+    if decision.withdrawals:
+        start_workflow(github, PUBLISH_WORKFLOW, {}, branch)
     if decision.checks_tasks:
         inputs = {"pull_request": str(pull.number), "head_sha": pull.head_sha}
         start_workflow(github, CHECK_WORKFLOW, inputs, branch)

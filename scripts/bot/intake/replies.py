@@ -19,12 +19,21 @@ HELP = """\
 | `/profile` | Run the tests, then show where the time of a call goes |
 | `/rerun` | Judge the same file again |
 | `/cancel` | Cancel queued and running judgings |
+| `/withdraw` | Take your own rows off this task's boards |
 | `/show` | Show your ranks, your open judgings and your quota |
 | `/check` | Run changed tasks; for maintainers |
 | `/ci` | Run the repository's tests on one of its branches; for maintainers |
 
 Write one command per comment, on a line of its own; `gpu=NAME` limits it to one board, as in `/rank gpu=CPU`.
 Every push to a draft is tested and timed; a pull request that is ready for review is ranked.
+"""
+
+WITHDRAWAL = """\
+You have withdrawn from {}. Your results there no longer rank, and open judgings there are cancelled. The site lists \
+your results as withdrawn, with the date. A merged file stays where it is.
+
+While the task is open, you can come back: comment `/rank`, or open another pull request. If a withdrawn file is \
+judged again, its earlier results count again, too.
 """
 
 

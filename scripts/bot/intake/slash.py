@@ -3,6 +3,7 @@
     /test  /benchmark  /profile  /rank      judge the pull request's file, once, in that mode
     /rerun                                  judge it again, as its state demands
     /cancel                                 cancel open requests
+    /withdraw                               take the author's rows off the boards
     /show  /help                            show standings; list the commands
     /check                                  a maintainer runs the changed tasks
     /ci                                     a maintainer runs the repository's own tests on its branch
@@ -44,6 +45,7 @@ class Verb(StrEnum):
     RANK = "rank"
     RERUN = "rerun"
     CANCEL = "cancel"
+    WITHDRAW = "withdraw"
     SHOW = "show"
     HELP = "help"
     CHECK = "check"

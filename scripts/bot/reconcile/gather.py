@@ -11,8 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.records.fields import Mode
 from scripts.bot.comment.comment_text import read_comment
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.evaluate import workflow_runs
@@ -20,7 +22,7 @@ from scripts.bot.reconcile.duels_due import find_due_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
 from scripts.bot.reconcile.provisional_due import find_provisional_rows
 from scripts.bot.report.context import BotContext
-from scripts.bot.report.places import Tables
+from scripts.bot.report.places import Tables, find_board
 from scripts.bot.report.report import PUBLISH_WORKFLOW
 from scripts.competition.settings import Merge as MergeSetting
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
@@ -94,12 +96,20 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         provisional=tuple(due for row in provisional if (due := row.find_due(statuses))),
         published_at=max((run.created_at for run in published), default=None),
         decided_at=decided_at,
+        opened=_opened(of_heads, context.root, now),
         last_at=last_at,
         merges=settings.merge is MergeSetting.AUTO,
         bans=settings.bans,
         moderated=moderated,
         faults=decisions.faults,
     )
+
+
+def _opened(statuses: Iterable[RequestStatus], root: Path, now: datetime) -> frozenset[str]:
+    """The open tasks of these tests."""
+    boards = {(one.request.task, one.request.gpu) for one in statuses if one.request.mode is Mode.TEST}
+    found = (find_board(task, gpu, root) for task, gpu in boards)
+    return frozenset(board.task.name for board in found if board and board.task.is_open(now))
 
 
 def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:

@@ -11,7 +11,8 @@ judged, it makes a row         ──▶  MergePull
 judged, improves nothing       ──▶  Close          after two quiet weeks
 our comment is there twice     ──▶  Drop           the younger one
 judged since the last build    ──▶  Publish
-one of its events was lost     ──▶  AskForJudging  as intake would have done; last, because it may take long
+one of its events was lost, or
+its task is open again         ──▶  AskForJudging  as intake would have done; last, because it may take long
 
 The pull requests of a banned author are left to people, but their open requests end.
 """
@@ -170,6 +171,7 @@ class RepositoryState:
         provisional: the judgings of provisional rows that are due, the one that waits longest first.
         published_at: start of the last publish.yml run.
         decided_at: a maintainer's last moderation, such as a hold or a release.
+        opened: tasks that are open now, although events have requested tests of them, as for closed tasks.
         last_at: start of the last successful reconcile.yml run.
         faults: moderations that cannot be read.
     """
@@ -188,6 +190,7 @@ class RepositoryState:
     provisional: tuple[DueJudging, ...] = ()
     published_at: datetime | None = None
     decided_at: datetime | None = None
+    opened: frozenset[str] = frozenset()
     last_at: datetime | None = None
     merges: bool = True
     bans: tuple[Ban, ...] = ()
@@ -386,7 +389,7 @@ def _offers(facts: RepositoryState) -> list[AskForJudging]:
         if facts.is_settled(pull.updated_at)
         and pull.updated_at >= facts.now - LONGEST_LOOK_BACK
         and facts.is_turn_of(pull)
-        and is_unheard(pull, facts.of_pull[pull.number])
+        and is_unheard(pull, facts.of_pull[pull.number], facts.opened)
     ]
     # At random: otherwise those that never get requests would block the others each time.
     drawn = Random(facts.now.timestamp()).sample(missed, min(len(missed), MAX_OFFERS))  # noqa: S311  no secret

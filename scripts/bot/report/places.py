@@ -1,7 +1,8 @@
 """The boards of a ledger, and the place of each judged file on them.
 
-    ledger ─▶ judgements that count (not disqualified, not held) ─▶ each board's standings, made once ─▶ PlaceKind
+    ledger ─▶ judgements that count ─▶ each board's standings, made once ─▶ PlaceKind
 
+A disqualified, held or withdrawn judgement does not count.
 Reads the ledger's folder and is otherwise pure: no network, no clock.
 """
 
@@ -33,12 +34,14 @@ class Tables:
 
     def __init__(self, ledger: Ledger, root: Path) -> None:
         self._ledger, self._root = ledger, root
-        self._moderated = Moderated.after(ledger.moderations())
+        moderated = Moderated.after(ledger.moderations())
         self._standings = cache(self._make)
         self._counted = cache(self._read)
+        self._judged = cache(lambda task, gpu: ledger.judgements(task, gpu).judgements)
+        self._removed = cache(lambda task, gpu: moderated.removed(self._judged(task, gpu)))
 
     def of(self, board: Board) -> Standings:
-        """A board's standings, without disqualified and held judgements."""
+        """A board's standings, of the judgements that count."""
         return self.find(board.task.name, board.gpu) or standings(board, ())
 
     def find(self, task: str, gpu: str) -> Standings | None:
@@ -53,16 +56,15 @@ class Tables:
 
     def hidden(self, judgement: Judgement) -> Moderation | None:
         """The decision that keeps a judgement from counting; None if it counts."""
-        now = self._moderated
-        return now.disqualified.get(judgement.checksum) or now.held.get(judgement.checksum)
+        return self._removed(judgement.task, judgement.gpu).get(judgement.checksum)
 
     def place(self, status: RequestStatus) -> PlaceKind | None:
-        """The place of a judged file; None if it is not accepted, not ranked, held, or of another edition."""
+        """The place of a judged file; None if it is not accepted, does not count, or is of another edition."""
         ending = status.ending
         if not ending or ending.verdict is not Verdict.ACCEPTED:
             return None
         judgement = self._ledger.judgement_of(status.request)
-        if not judgement or not judgement.is_rankable or self._moderated.hides(judgement):
+        if not judgement or not judgement.is_rankable or self.hidden(judgement):
             return None
         table = self.find(judgement.task, judgement.gpu)
         if not table or table.board.edition != judgement.edition:
@@ -78,7 +80,8 @@ class Tables:
         return standings(board, self._counted(task, gpu))
 
     def _read(self, task: str, gpu: str) -> list[Judgement]:
-        return self._moderated.counted(self._ledger.judgements(task, gpu).judgements)
+        removed = self._removed(task, gpu)
+        return [one for one in self._judged(task, gpu) if one.checksum not in removed]
 
 
 def find_board(task: str, gpu: str, root: Path) -> Board | None:

@@ -11,13 +11,17 @@ from scripts.bot.report.artifact import why_below_the_floor
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.outcome import JudgingOutcome, judge_job, seconds_of
 from scripts.bot.report.places import Tables
+from scripts.common.text import format_percent
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import LONGEST_JOB_S, RETRY, Ending, EndState, Request, Spent, make_id
+from scripts.standings.claims import bound_share, worst_bound
 
 _MEASURED = {Claim.INSIDE_TIMED: "inside its own process", Claim.SELF_TIMED: "by the task's own program"}
 
+LARGE_BOUND = 0.2
+"""A GPU's kernels are short: more of a time than this may be overhead that a file could save by tampering."""
 MAX_FAILURES = 3
 """After this many failures of ours in a row, the bot does not retry a judging."""
 NO_MACHINE = timedelta(hours=12)
@@ -74,11 +78,21 @@ def note_cost(
 def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: BotContext) -> str:
     """Why a judgement needs a maintainer's review before it counts; empty if it does not."""
     reason = why_below_the_floor(judgement, board, context.settings.gpus[board.gpu])
-    if not reason and judgement.claim is not Claim.BOUNDED:
+    if not reason and (doubt := _find_doubt(judgement, board)):
         first = Tables(ledger, context.root).of(board).champion
         if first and judgement.checksum in (one.checksum for one in first.judgements):
-            return f"it would be first with a time measured {_MEASURED[judgement.claim]}"
+            return f"it would be first with a time {doubt}"
     return reason
+
+
+def _find_doubt(judgement: Judgement, board: Board) -> str:
+    """Why its times are not good enough for first place without a review; empty if they are."""
+    if judgement.claim is not Claim.BOUNDED:
+        return f"measured {_MEASURED[judgement.claim]}"
+    worst = worst_bound(judgement) if board.gpu != "CPU" else None
+    if worst and bound_share(worst) > LARGE_BOUND:
+        return f"that the referee's clock bounds only to {format_percent(bound_share(worst))}"
+    return ""
 
 
 def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetime) -> Request | None:

@@ -28,7 +28,7 @@ GUIDES: tuple[tuple[str, ...], ...] = (
         "participants-gpu",
         "participants-cuda",
     ),
-    ("judging", "judging-times", "judging-gpu", "judging-programs"),
+    ("judging", "judging-times", "judging-gpu", "judging-amd", "judging-programs"),
     (
         "organisers",
         "organisers-boards",

@@ -1,8 +1,8 @@
-"""Judgements that maintainers removed from a board, for its page."""
+"""Judgements that were removed from a board, for its page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,16 +12,12 @@ from scripts.ledger.moderation import Action, Moderated
 
 @dataclass(frozen=True, kw_only=True)
 class TakenOut:
-    """A judgement that maintainers removed, with the reason.  `held`: only until they have reviewed it."""
+    """A judgement that maintainers removed, or that its author has withdrawn, with the reason."""
 
     judgement: Judgement
-    held: bool
+    action: Action
     reason: str
     at: datetime
-
-    @property
-    def action(self) -> Action:
-        return Action.HOLD if self.held else Action.DISQUALIFY
 
     @property
     def facts(self) -> dict[str, object]:
@@ -38,11 +34,12 @@ class TakenOut:
         }
 
 
-def taken_out_of(judgements: Iterable[Judgement], moderated: Moderated) -> tuple[TakenOut, ...]:
-    """The removed judgements, latest removal first."""
-    found = []
-    for judgement in judgements:
-        out = moderated.disqualified.get(judgement.checksum)
-        if decision := out or moderated.held.get(judgement.checksum):
-            found.append(TakenOut(judgement=judgement, held=out is None, reason=decision.reason, at=decision.at))
+def taken_out_of(judgements: Sequence[Judgement], moderated: Moderated) -> tuple[TakenOut, ...]:
+    """The removed judgements of a board, latest removal first."""
+    removed = moderated.removed(judgements)
+    found = [
+        TakenOut(judgement=one, action=why.action, reason=why.reason, at=why.at)
+        for one in judgements
+        if (why := removed.get(one.checksum))
+    ]
     return tuple(sorted(found, key=lambda one: one.at, reverse=True))
