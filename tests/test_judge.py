@@ -178,7 +178,8 @@ def test_a_challenger_duels_and_beats_a_slower_champion(board, unsteady):
 
 
 def test_a_challenger_far_behind_gets_no_duel(board, unsteady):
-    champion = Champion(submission=submission(GOOD, "x"), score=Interval(value=10, low=9, high=11), nominal_us=(10.0,))
+    score = Interval(value=0.1, low=0.09, high=0.11)
+    champion = Champion(submission=submission(GOOD, "x"), score=score, nominal_us=(10.0,))
     assert judge(board, submission(SLOW), Mode.RANKED, champion=champion).duel is None
 
 

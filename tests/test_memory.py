@@ -281,7 +281,7 @@ def test_the_kernel_kills_a_player_before_any_other_process(sandbox):
 
 def test_the_memory_check_takes_at_most_a_tenth_of_the_time(monkeypatch):
     watched = WatchedMemory(os.getpid(), SignalFreezer(os.getpid(), os.getpid()), 1 << 40)
-    monkeypatch.setattr(watched, "_look", lambda: time.sleep(0.02))
+    monkeypatch.setattr(watched, "look", lambda: time.sleep(0.02))
     began = time.monotonic()
     watched.check()
     watched.close()

@@ -85,7 +85,7 @@ def nested(depth):
 @pytest.mark.parametrize(
     "output",
     [
-        nested(MAX_DEPTH + 1),
+        nested(MAX_DEPTH + 2),
         [0] * MAX_LEAVES,
         {"dict": [[["unhashable"], 1]]},
         {"dict": [[None, 1]]},

@@ -531,7 +531,7 @@ def test_setup_reports_what_a_private_repositorys_plan_lacks_and_does_the_rest(s
 def test_a_wrong_call_gets_one_error_message(options, token, message, check, stage):
     stage.patch.setenv("GH_TOKEN", stage.world.personal_token().value if token is None else token)
     stage.patch.setattr("shutil.which", lambda name: None)
-    code = cli.run(["setup", "--repo", stage.world.repository, *options, *check])
+    code = cli.run(["setup", *(options or ["--repo", stage.world.repository]), *check])
     said = stage.capsys.readouterr()
     assert code in (2, 3)
     assert message in said.err
