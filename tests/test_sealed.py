@@ -34,7 +34,7 @@ pytestmark = pytest.mark.walls
 
 WAIT_S = 0.02
 """The work that attacks try to hide."""
-MOST_CALLS = 3
+MOST_CALLS = 6
 """Of a window, as the tests' anchor is hundreds of times faster."""
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
 SLEEPY = f"import time\ndef custom_kernel(data):\n    time.sleep({WAIT_S})\n    return data + 1\n"
@@ -117,6 +117,7 @@ def test_an_honest_file_is_timed_by_the_referees_events_and_its_judgement_claims
     timing = judgement.benchmarks[0].timing
     assert Judgement.from_json(judgement.to_json()).benchmarks[0].timing == timing
     assert timing.submission_us + timing.bound_us >= WAIT_S * 1e6  # sleep ends late, never early
+    assert timing.submission_us < 3 * WAIT_S * 1e6  # a call's share of the window, not the whole
     assert timing.bound_us >= timing.overhead_us
     assert {len(run.seeds) for run in timing.submission} == {WARMUPS + SAMPLES}
 
