@@ -126,7 +126,7 @@ def _players(board: Board, repeat: int) -> Steps:
 
 def _call(board: Board, repeat: int) -> Steps:
     """Time one call of the first benchmark with a player that does nothing, and the referee's work around it."""
-    from harness.referee.deadline import Deadline
+    from harness.referee.orders import Deadline
     from harness.referee.referee import Referee
     from harness.referee.reference import Reference
     from harness.sandbox.sandbox import Sandbox

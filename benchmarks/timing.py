@@ -237,7 +237,7 @@ def _judge_repeatedly(board: Board, raw: Raw, judgings: int, over_s: float) -> N
 
 def _measure_cost(board: Board, raw: Raw) -> None:
     from harness.judge import open_context
-    from harness.referee.deadline import Deadline
+    from harness.referee.orders import Deadline
     from harness.referee.referee import Referee as Referee
     from harness.referee.reference import Reference
     from harness.referee.sampling import SAMPLES, WARMUPS

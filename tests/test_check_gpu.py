@@ -143,7 +143,7 @@ def test_what_a_probe_has_started_ends_with_it(tmp_path):
     run_probes(tmp_path, Probe(name="leaves", run=partial(leaves, path=tmp_path / "pid")))
     stat = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
     give_up = time.monotonic() + 60
-    while stat.exists() and stat.read_text().split()[2] != "Z":  # nobody has collected it yet
+    while stat.exists() and stat.read_text().split()[2] != "Z":  # Z: it has ended, and its parent has not waited for it
         assert time.monotonic() < give_up, "it still runs a minute after it was killed"
         time.sleep(0.01)
 

@@ -478,7 +478,7 @@ def test_a_single_job_shows_only_the_judges_estimate(monkeypatch):
 
 def test_the_time_left_of_several_jobs_follows_from_the_finished_ones(monkeypatch):
     assert times_shown([10, 10, 20], [(30, 5), (10, None), (10, 15)], monkeypatch) == [
-        "",  # no job is finished: how fast this machine is, nobody knows
+        "",  # no job is finished, so there is no estimate
         " (about 1 min 20 s left)",  # 30 s each: 20 s of this one, 60 s of the next one
         " (about 15 s left)",
     ]

@@ -30,9 +30,8 @@ from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.referee import checker, values
-from harness.referee.deadline import Deadline
 from harness.referee.host_memory import HostMemory
-from harness.referee.orders import Orders
+from harness.referee.orders import Deadline, Orders
 from harness.referee.referee import Referee
 from harness.rules.context import Context
 from harness.sandbox import bubblewrap, freezer

@@ -16,7 +16,7 @@ from harness.judge import Dueled, duel
 from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval
 from harness.records.verdict import Foul, Verdict
-from harness.referee.deadline import Deadline
+from harness.referee.orders import Deadline
 from harness.referee.referee import Referee
 from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.sandbox.sandbox import find_faults

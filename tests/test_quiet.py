@@ -6,7 +6,7 @@ import time
 import pytest
 
 from harness.records.errors import JudgeError
-from harness.referee.deadline import Deadline
+from harness.referee.orders import Deadline
 from harness.rules import quiet
 from harness.rules.phase import Phase
 from harness.rules.quiet import MAX_OWN_REPEATS, MAX_REPEATS, Quiet

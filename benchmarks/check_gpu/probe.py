@@ -1,4 +1,4 @@
-"""What a probe is, what it is told, and what it says."""
+"""A probe, its options, and its answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MissingError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """What all probes of a run are told.
+    """The options of a run, the same for all of its probes.
 
     `rehearse`: use a CPU, and a driver of our own, in the GPU's place.  `sandbox` is `none` where bubblewrap fails.
     `repetitions` are those of stage 4; `scratch` is a folder that the run's probes share.

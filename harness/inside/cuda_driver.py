@@ -235,10 +235,6 @@ class Driver:
         """Copy from one device address to another, in the default stream."""
         self.call("cuMemcpyDtoD_v2", ctypes.c_ulonglong(target), ctypes.c_ulonglong(source), ctypes.c_size_t(size))
 
-    def download(self, target: int, source: int, size: int) -> None:
-        """Copy from a device address to an address of this process, in the default stream."""
-        self.call("cuMemcpyDtoH_v2", ctypes.c_void_p(target), ctypes.c_ulonglong(source), ctypes.c_size_t(size))
-
     def synchronize(self) -> None:
         """Wait for all work of this process's context, however long it takes."""
         self.call("cuCtxSynchronize")

@@ -74,6 +74,9 @@ ITEM_BYTES = {
 """The bytes per element of each dtype that the protocol supports, by torch's names."""
 
 
+ALIGNMENT = 512
+"""Of tensors in memory that referee and player share, in bytes: as torch aligns its own."""
+
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -311,6 +314,11 @@ def _operation(row: object) -> tuple[str, bool, int, float]:
 def write(message: dict[str, Any]) -> bytes:
     """Encode a message as one packet.  Floats may be NaN or infinite: they are a task's scalars."""
     return _encode(message).encode()
+
+
+def aligned(size: int) -> int:
+    """The next multiple of `ALIGNMENT`."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def tensors_of(node: Any) -> Iterator[TensorSpec]:

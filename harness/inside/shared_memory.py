@@ -14,9 +14,7 @@ import torch
 
 from harness.inside.cuda_driver import Driver, Mapping
 from harness.inside.outputs import OutputPlace, describe, map_tensors
-from harness.inside.protocol import MAX_SIZE
-
-_ALIGNMENT = 512
+from harness.inside.protocol import MAX_SIZE, TensorSpec, aligned
 
 
 class SharedMemory:
@@ -59,9 +57,9 @@ class SharedMemory:
         def tensor(call: int, dtype: str, shape: list[int], strides: list[int], place: int, offset: int) -> Any:
             start = self._mappings[place].address + call * order["steps"][place] + offset
             item = getattr(torch, dtype)
-            elements = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+            size = TensorSpec(dtype, tuple(shape), tuple(strides)).span_bytes
             # Its own storage, like any tensor: compilers care about tensors that share one.
-            span = self._bytes_of(Mapping(start, max(1, elements) * item.itemsize))
+            span = self._bytes_of(Mapping(start, size or item.itemsize))
             return span.view(item).as_strided(shape, strides)
 
         return [[tensor(call, *spec) for spec in order["tensors"]] for call in range(order["calls"])]
@@ -88,7 +86,7 @@ class SharedMemory:
             nonlocal at
             if tensor.numel() and start <= (first := place(tensor)) < end:
                 last = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-                at = max(at, _aligned(first + (last + 1) * tensor.element_size()))
+                at = max(at, aligned(first + (last + 1) * tensor.element_size()))
             return tensor
 
         def copy(tensor: torch.Tensor) -> torch.Tensor:
@@ -98,7 +96,7 @@ class SharedMemory:
             if is_there or tensor.device.type != self._device or at + size > end:
                 return tensor
             target = self._view(room, at, tensor)
-            at += _aligned(size)
+            at += aligned(size)
             return target.copy_(tensor.detach())
 
         map_tensors(output, find_end)
@@ -129,7 +127,3 @@ class _DeviceBytes:
         self.__cuda_array_interface__ = {
             "shape": (mapping.size,), "typestr": "|u1", "data": (mapping.address, False), "version": 3,
         }  # fmt: skip
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from harness.referee.deadline import Deadline
+from harness.referee.orders import Deadline
 from harness.referee.reference import Returned
 from harness.referee.values import Deal
 

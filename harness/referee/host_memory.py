@@ -13,8 +13,7 @@ from harness.gpu import cpu
 from harness.inside.protocol import Done, TensorSpec, tensors_of
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.referee.deadline import Deadline
-from harness.referee.orders import Orders, expect
+from harness.referee.orders import Deadline, Orders, expect
 from harness.referee.reference import Returned
 from harness.referee.values import Deal, collect, elements_of, span_bytes
 

@@ -6,8 +6,10 @@ referee   …  the inputs · send ┴───── clock ──────┴
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.gpu.gpu_errors import advise, is_out_of_memory
@@ -15,11 +17,48 @@ from harness.gpu.gpu_errors import explain as explain_error
 from harness.inside.protocol import Answer, Done, Failed, Laid, Opened
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.referee.deadline import Deadline
 from harness.sandbox.player_handle import PlayerHandle
 
 _OPEN_S = 60.0
 """How long a player may take to open its device: create a context and a buffer for flushing caches."""
+
+
+@dataclass
+class Deadline:
+    """When a phase ends, and how long each call in it may take."""
+
+    phase_s: float
+    phase_ends: float
+    call_s: float
+
+    @classmethod
+    def of(cls, phase_s: float, call_s: float) -> Deadline:
+        return cls(phase_s, time.monotonic() + phase_s, call_s)
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self.phase_ends
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of the phase used so far."""
+        return time.monotonic() - (self.phase_ends - self.phase_s)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count the time of the block; extends the phase by as much."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phase_ends += time.monotonic() - began
+
+    def next_call(self) -> tuple[float, str]:
+        """When the next call must end, and the message if it doesn't."""
+        ends = time.monotonic() + self.call_s
+        if ends < self.phase_ends:
+            return ends, f"A call took more than {self.call_s:g} s."
+        return self.phase_ends, f"All calls together took more than {self.phase_s:g} s."
 
 
 class Orders:

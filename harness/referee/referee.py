@@ -25,11 +25,10 @@ from harness.records.errors import JudgeError, TaskError
 from harness.records.judgement import Digests
 from harness.records.profile import MAX_OPERATIONS, Operation, Profile
 from harness.records.verdict import Foul, Verdict
-from harness.referee.deadline import Deadline
 from harness.referee.digest import digest
 from harness.referee.exchange import Exchange
 from harness.referee.host_memory import HostMemory
-from harness.referee.orders import Orders, expect
+from harness.referee.orders import Deadline, Orders, expect
 from harness.referee.reference import Reference, Returned
 from harness.referee.sealed import Sealed, driver_of
 from harness.referee.self_timing import Outside

@@ -24,16 +24,13 @@ import torch
 from harness.gpu.gpu_errors import advise, is_out_of_memory
 from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver, DriverError
-from harness.inside.protocol import MAX_LEAVES, MAX_MESSAGE, Done, Unsupported, tensors_of, write
+from harness.inside.protocol import ALIGNMENT, MAX_LEAVES, MAX_MESSAGE, Done, Unsupported, aligned, tensors_of, write
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.referee.deadline import Deadline
-from harness.referee.orders import Orders, expect
+from harness.referee.orders import Deadline, Orders, expect
 from harness.referee.reference import Returned
 from harness.referee.values import Deal, collect, span_bytes
 
-_ALIGNMENT = 512
-"""In bytes, as torch aligns its own tensors."""
 _SPARE_BYTES = 1 << 20
 """Room for outputs of a wrong shape or dtype, so that the check can say what is wrong with them."""
 _TOKEN_BYTES = 64
@@ -64,9 +61,9 @@ class _Layout:
         for index, tensor in enumerate(hand.tensors):
             is_output = index in returned.buffers
             places.append((is_output, ends[is_output]))
-            ends[is_output] = _aligned(ends[is_output] + span_bytes(tensor))
-        ends[1] += sum(map(_aligned, returned.fresh_bytes))
-        ends[1] += _aligned(min(ends[1], _SPARE_BYTES)) + _ALIGNMENT
+            ends[is_output] = aligned(ends[is_output] + span_bytes(tensor))
+        ends[1] += sum(map(aligned, returned.fresh_bytes))
+        ends[1] += aligned(min(ends[1], _SPARE_BYTES)) + ALIGNMENT
         layout = hand.layout
         order = {
             "tree": layout["tree"],
@@ -249,7 +246,3 @@ def _blaming_the_gpu(why_full: str = "its outputs do not fit") -> Iterator[None]
                 "or judge on a GPU with more memory"
             ) from None
         raise JudgeError(f"the GPU failed in the referee's process: {advise(str(error))}") from None
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT

@@ -14,9 +14,8 @@ from typing import Any
 
 from harness.gpu.device import Side
 from harness.inside.protocol import Done, Filled, Timed, tensors_of
-from harness.referee.deadline import Deadline
 from harness.referee.host_memory import HostMemory
-from harness.referee.orders import Orders, expect
+from harness.referee.orders import Deadline, Orders, expect
 from harness.referee.reference import Returned
 from harness.referee.self_timing import Outside
 from harness.referee.values import Deal

@@ -15,7 +15,7 @@ from harness.records.judgement import Digests
 from harness.records.progress import OnProgress, Progress
 from harness.records.replay import Replay
 from harness.records.verdict import Foul
-from harness.referee.deadline import Deadline
+from harness.referee.orders import Deadline
 from harness.referee.referee import Referee
 from harness.referee.reference import Reference
 from harness.referee.sealed import calls_that_fit

@@ -30,7 +30,7 @@ from harness.records.stats import LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, score
 from harness.records.times import Duel, Forfeit, Timing
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.referee.deadline import Deadline
+from harness.referee.orders import Deadline
 from harness.rules.context import ANCHOR, Context
 from harness.rules.duel import play_duel
 from harness.rules.phase import OutOfTime, Phase, SideFoul

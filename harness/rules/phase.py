@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.referee.deadline import Deadline
+from harness.referee.orders import Deadline
 from harness.referee.referee import Referee
 from harness.task.task import Case
 

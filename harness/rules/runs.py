@@ -13,7 +13,7 @@ from harness.records.fields import Mode
 from harness.records.profile import Profile
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.referee.deadline import Deadline
+from harness.referee.orders import Deadline
 from harness.referee.sampling import NULL_KERNEL, SAMPLES, SEALED_NULL_KERNEL, WARMUPS, Windows
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, OWN_PLAYERS, Context
@@ -74,9 +74,9 @@ class Runs:
 
     def _find_calls_per_window(self, pace: PlayerFiles, case: Case, phase: Phase, overhead_us: float) -> int:
         """As many as a replayed judgement had, or as make the overhead small beside the time of `pace`."""
-        if self.context.replay and (known := self.context.replay.calls_per_sample(case.params)):
-            return known
         most = self.context.calls_that_fit(case)
+        if self.context.replay and (known := self.context.replay.calls_per_sample(case.params)):
+            return min(known, most)
         played = self.of(pace, case, phase)(_OUT_OF_ORDER).windows_us[WARMUPS:] if most > 1 else ()
         return sampling.calls_per_window(played, overhead_us, most)
 
