@@ -38,10 +38,11 @@ STOPPED = {
     "unfinished": "seals",
     "late": "seals",
     "guess": "reveals_late",
+    "gate opened": "reveals_late",
     "stale": "draws_anew",
 }
 """Attacks that a referee's defence stops: without it, they succeed."""
-WRONG = {"idle", "unfinished", "guess", "stale", "swapped", "moved", "kept"}
+WRONG = {"idle", "unfinished", "guess", "gate opened", "stale", "swapped", "moved", "kept"}
 """Attacks whose outputs are wrong."""
 
 

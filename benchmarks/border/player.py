@@ -14,10 +14,12 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from ctypes import c_size_t, c_uint, c_ulonglong
 from typing import Any
 
 from benchmarks.border.kernels import PROBES
 from harness.inside.cuda_driver import Driver, DriverError, Mapping
+from harness.inside.protocol import ALIGNMENT
 
 _LEAST_NS = 10_000
 _MOST_GAPS = 3_000
@@ -37,7 +39,7 @@ class Player:
         self.prepare, self.go = KINDS[kind]
         self.kind = kind
         self.stash = b""
-        self.ns = 0
+        self.ns = self.gate = 0
         self.has_answered = False
         self.kept: Mapping | None = None
 
@@ -47,7 +49,7 @@ class Player:
                 self.count = order["count"]
                 self._map(order["sizes"], descriptors)
             case "prepare":
-                self.ns = order["ns"]
+                self.ns, self.gate = order["ns"], order["gate"]
                 self.prepare(self)
             case "go":
                 self.go(self)
@@ -112,6 +114,21 @@ def _poll(player: Player) -> None:
     player.launch(player.poll, player.stream, old)
 
 
+def _queue(player: Player) -> None:
+    """Launch a kernel that waits until the referee opens the gate, as honest players do."""
+    gate = player.inputs.address + player.inputs.size - ALIGNMENT
+    player.driver.wait_for_value(player.stream.value, gate, player.gate)
+    player.launch(player.spin, player.stream)
+
+
+def _open(player: Player) -> None:
+    """Open the gate before there are inputs."""
+    _queue(player)
+    gate = player.inputs.address + player.inputs.size - ALIGNMENT
+    player.driver.call("cuMemsetD32Async", c_ulonglong(gate), c_uint(player.gate), c_size_t(1), player.aside)
+    player.synchronize()
+
+
 def _wait(player: Player) -> None:
     player.synchronize()
 
@@ -163,9 +180,11 @@ def _killed(_: Player) -> None:
 KINDS: dict[str, tuple[Callable[[Player], None], Callable[[Player], None]]] = {
     "idle": (_nothing, _nothing),
     "honest": (_nothing, _honest),
+    "queued": (_queue, _wait),
     "second mapping": (_nothing, _honest),
     "early poller": (_poll, _wait),
     "unfinished": (_nothing, _unfinished),
+    "gate opened": (_open, _wait),
     "guess": (_guess, _hand_in),
     "stale": (_nothing, _stale),
     "late": (_nothing, _late),

@@ -108,9 +108,11 @@ class Border:
         self._offer()
         if not reveals_late:
             self.memory.reveal()
-        self._ask({"do": "prepare", "ns": int(wait_us * 1000)})
+        gate = 1 + secrets.randbelow(2**32 - 1)
+        self._ask({"do": "prepare", "ns": int(wait_us * 1000), "gate": gate})
         if reveals_late:
             self.memory.reveal()
+        self.memory.open_gate(gate)
         start = time.perf_counter()
         self._send({"do": "go"})
         if stops:
@@ -135,7 +137,7 @@ class Border:
     def start_endless(self) -> None:
         """Let the player launch a kernel that takes years, and stop it."""
         self._offer()
-        self._ask({"do": "prepare", "ns": 1 << 60})
+        self._ask({"do": "prepare", "ns": 1 << 60, "gate": 0})
         self.memory.reveal()
         self._send({"do": "go"})
         time.sleep(_WHILE_S)

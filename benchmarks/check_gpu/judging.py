@@ -110,7 +110,7 @@ CHECKS = (
     GpuCheck(name="an output that comes after \"done\"", verdict="WA", source=_kernel(
         "stream.wait_stream(torch.cuda.current_stream())", "with torch.cuda.stream(stream):",
         "    torch.cuda._sleep(2_000_000_000)", "    return a.add_(b)", before=_ASIDE + _HURRIED)),
-    GpuCheck(name="a kernel that runs across calls", source=_kernel(
+    GpuCheck(name="a kernel that runs across calls", verdict="TLE", source=_kernel(
         "with torch.cuda.stream(stream):", "    stay()", "return a + b",
         before=_ASIDE + _STAY + _HURRIED + _AWAITED)),
     GpuCheck(name="more than the GPU's memory", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
@@ -119,7 +119,7 @@ CHECKS = (
     GpuCheck(name="an unmapped address", verdict="RTE", says="outside its memory", source=_kernel(
         'return kernel_of("return *(volatile T*)64;")(a.float())', before=_KERNEL)),
     GpuCheck(name="a misaligned address", verdict="RTE", says="not a multiple of", source=_kernel(
-        'return kernel_of("return *(volatile T*)1;")(a.float())', before=_KERNEL)),
+        'return kernel_of("__shared__ char s[64]; return *(volatile T*)(s + 1);")(a.float())', before=_KERNEL)),
     GpuCheck(name="a missing package", source="import no_such_thing\n" + _kernel("return a + b"),
           verdict="CE", says="not installed for this board", needs_gpu=False),
     GpuCheck(name="a kernel that never ends", source=_kernel("torch.cuda._sleep(1 << 60)", "return a + b"),

@@ -42,6 +42,7 @@ _REMEDIES = {
     "no cuda-capable device": "check that the driver is loaded and that the container has the GPU's devices",
     "no cuda gpus are available": "check that the driver is loaded and that the container has the GPU's devices",
     "no hip gpus are available": "check that amdgpu is loaded and that the container has /dev/kfd and /dev/dri",
+    "error_operating_system": "a container keeps CUDA from /dev/nvidia-uvm, memfd_create, or from writing to /proc",
     "no nvidia driver": "install NVIDIA's driver; `nvidia-smi` must show the GPU",
     "no kernel image": "this torch has no code for this GPU: install one built for it",
     # Older CUDA versions say "all CUDA-capable devices are", newer ones "CUDA-capable device(s) is/are".

@@ -1,11 +1,14 @@
 """Device memory for one call at a time: the referee reveals inputs, and seals outputs, by kernels of its own.
 
-    E0 ─ reveal ─                          ─ seal ─ E1        events of the referee's context
+    E0 ─ reveal ─ open the gate            ─ seal ─ E1        events of the referee's context
          private ─▶ inputs    the call    outputs ─▶ private
 
 Inputs and outputs are shared with the player by file descriptors.  The inputs do not exist for the player before E0,
 and only what is in the outputs before E1 counts.  So however the player uses the device, E1 − E0 covers the work on
 these inputs.  Events between reveal and seal would not: a GPU may switch to the player between any two commands.
+
+The gate is a word in the shared memory.  A player's work may be queued on the device before there are inputs, and wait
+for it: then the call does not contain the time to launch it.
 
 The memory of other processes and of earlier calls never reaches a player: NVIDIA does not promise that new memory is
 cleared, so all of it is filled first.  That a player sees what the referee's kernels have written is a fact of one GPU
@@ -23,6 +26,7 @@ from typing import Self
 
 from harness.gpu.kernels import REFEREE
 from harness.inside.cuda_driver import Driver, Mapping
+from harness.inside.protocol import ALIGNMENT
 from harness.records.errors import JudgeError
 
 _PIECE = 16
@@ -37,7 +41,7 @@ class SealedMemory:
 
         memory.clear()                        overwrite everything
         write the inputs to `memory.offered`, and wait until they are there
-        memory.reveal(); the call; memory.seal()
+        memory.reveal(); memory.open_gate(number); the call; memory.seal()
         read the outputs from `memory.sealed`
 
     Raises:
@@ -58,7 +62,9 @@ class SealedMemory:
             self._events = [driver.event() for _ in range(2)]
             for event in self._events:
                 exits.callback(driver.call, "cuEventDestroy_v2", event)
-            self._inputs, first = self._share(inputs, exits)
+            self._inputs, first = self._share(inputs + ALIGNMENT, exits)
+            self._gate = Mapping(self._inputs.address + self._inputs.size - ALIGNMENT, _PIECE)
+            """At the end of the inputs."""
             self._outputs, second = self._share(outputs, exits)
             self.descriptors = first, second
             self.offered = self._allocate(self._inputs.size, exits)
@@ -103,10 +109,14 @@ class SealedMemory:
         """Copy the offered inputs to where the player sees them, then overwrite the caches that they went through."""
         self._driver.wait()
         self._driver.call("cuEventRecord", self._events[0], self._stream)
-        self._launch(self._copy, self._inputs, self.offered.address)
+        self._launch(self._copy, Mapping(self._inputs.address, self._inputs.size - ALIGNMENT), self.offered.address)
         # A player can ask for lines that stay in the cache; whether this reaches another process's is not documented.
         self._driver.call("cuCtxResetPersistingL2Cache")
         self._overwrite(self._caches)
+
+    def open_gate(self, number: int) -> None:
+        """Let work begin that waits for this number, of 32 bits, in the gate."""
+        self._launch(self._fill, self._gate, number)
 
     def seal(self) -> float:
         """Copy the outputs to where the player does not see them; return how long the call took, in microseconds."""

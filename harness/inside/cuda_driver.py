@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -23,9 +24,12 @@ _COMPUTE_MODE, _L2_BYTES, _VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 20, 38, 102, 103
 """Attributes of a device; the last three: whether it has virtual memory, descriptors of it, and MPS running."""
 _MAJOR, _MINOR, _CLEARS_MEMORY = 75, 76, (7, 5)
 """Attributes of a device with its compute capability; from which one on its driver clears memory."""
+_WAITS_IN_STREAMS = 122
+"""Attribute of a device: whether a stream can wait for a value in memory."""
 _ANY_NUMBER_OF_CONTEXTS = 0
 """The compute mode `Default`."""
 _NON_BLOCKING = 1
+_EQUAL = 1
 _NOT_READY = 600
 
 
@@ -129,6 +133,14 @@ class Driver:
             return bool(self._attribute(_MPS))
         except DriverError:  # older than CUDA 12.3
             return os.path.exists(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps") + "/control")  # noqa: S108
+
+    @functools.cached_property
+    def can_wait(self) -> bool:
+        """Whether `wait_for_value` works."""
+        try:
+            return bool(self._attribute(_WAITS_IN_STREAMS))
+        except DriverError:  # older than CUDA 12
+            return False
 
     @property
     def cache_bytes(self) -> int:
@@ -254,6 +266,12 @@ class Driver:
 
     def _properties(self) -> _Properties:
         return _Properties(type=_PINNED, handles=_DESCRIPTOR, location=_Location(_DEVICE, self.device))
+
+    def wait_for_value(self, stream: int | None, address: int, value: int) -> None:
+        """Let all further work of a stream, by its handle, wait until a word of 32 bits in memory has this value."""
+        self.call(
+            "cuStreamWaitValue32_v2", ctypes.c_void_p(stream), ctypes.c_ulonglong(address), ctypes.c_uint(value), _EQUAL
+        )
 
     # Kernels and events.
 

@@ -23,7 +23,7 @@ import torch
 from harness.inside.gpu_staging import Staging
 from harness.inside.library import compile_library, load_kernel
 from harness.inside.outputs import describe
-from harness.inside.protocol import MAX_MESSAGE, MAX_TEXT, write
+from harness.inside.protocol import MAX_MESSAGE, MAX_TEXT, QUEUED, write
 from harness.inside.shared_memory import SharedMemory
 
 _GO: dict[str, Any] = {"do": "go", "scalars": [[]]}
@@ -149,11 +149,18 @@ class _Player:
 
     def go_shared(self, command: dict[str, Any]) -> bytes:
         assert self.shared
+        gate = command["gate"]
+        if gate and not self.shared.is_queue:
+            self.control.send(QUEUED)
+        if gate:
+            self.shared.wait_for_gate(gate)
         outputs = []
         for call, scalars in enumerate(command["scalars"]):
             # At once: the submission may return the same tensor again and again.
             output = self.kernel(self._build(self.tree, scalars, self.views[call]))
             outputs.append(self.shared.put(output, call))
+        if gate and self.shared.is_queue:
+            self.control.send(QUEUED)
         self.shared.synchronize()
         return b'{"is":"done","output":[%s]}' % ",".join(outputs).encode()
 

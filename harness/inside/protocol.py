@@ -12,7 +12,8 @@ Each message is one packet of JSON on a SEQPACKET socket, so the referee never w
 
 On a device whose memory the referee shares (`shared_memory`), Open comes before Load, Lay comes with two descriptors,
 and `at` is a place in the shared memory of the outputs.  A window may hold several calls: Go has the scalars of each,
-and Done a list of trees.  Fetch follows Profile only.
+and Done a list of trees.  Fetch follows Profile only.  If Go names a number for the gate, there are no inputs yet: the
+player queues its work behind the gate, answers Queued, and Done when the work is done.
 
 On a staged device, whose memory is not the player's own (`gpu_staging`), Open comes before Load, and these replace Go:
 
@@ -155,6 +156,10 @@ class Laid:
 @dataclass(frozen=True, slots=True)
 class Done:
     output: Any
+
+
+QUEUED = b'{"is":"queued"}'
+"""The player has queued its work, and the referee may reveal the inputs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -14,7 +15,9 @@ import torch
 
 from harness.inside.cuda_driver import Driver, Mapping
 from harness.inside.outputs import OutputPlace, describe, map_tensors
-from harness.inside.protocol import MAX_SIZE, TensorSpec, aligned
+from harness.inside.protocol import ALIGNMENT, MAX_SIZE, TensorSpec, aligned
+
+_LOOK_S = 50e-6
 
 
 class SharedMemory:
@@ -107,9 +110,28 @@ class SharedMemory:
         span = self._bytes_of(Mapping(room.address + at, like.numel() * like.element_size()))
         return span.view(like.dtype).view(like.shape)
 
+    @property
+    def is_queue(self) -> bool:
+        """Whether the device takes work that waits; a CPU in a device's place does its work at once."""
+        return self._device != "cpu"
+
+    def wait_for_gate(self, number: int) -> None:
+        """Let all further work in the current stream wait until the referee has revealed the inputs."""
+        inputs = self._mappings[0]
+        gate = inputs.address + inputs.size - ALIGNMENT
+        if self.is_queue:
+            self._driver.wait_for_value(torch.cuda.current_stream().cuda_stream, gate, number)
+            return
+        word = ctypes.c_uint32.from_address(gate)
+        while word.value != number:
+            time.sleep(_LOOK_S)
+
     def synchronize(self) -> None:
         """Wait for all work of this process on the device."""
-        self._driver.synchronize()
+        if self.is_queue:
+            torch.cuda.synchronize()  # its errors say more than the driver's
+        else:
+            self._driver.synchronize()
 
     @classmethod
     def blank_output(cls) -> list[torch.Tensor]:

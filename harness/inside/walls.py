@@ -165,15 +165,16 @@ def fork() -> int:
     return pid
 
 
-def furnish(room: Room, libraries: Mapping[str, str]) -> None:
+def furnish(room: Room, libraries: Mapping[str, str], *, has_device: bool) -> None:
     """Mount the player's file system.  Call it in the first process of the new pid namespace.
 
     `libraries` maps folders that the new /tmp would hide to where they are mounted.
     """
     plain = _NO_SUID | _NO_DEV
     scratch = f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700"
-    # Read-only: by /proc/self/autogroup, a player could change the share of the core that all players get.
-    _mount("proc", "/proc", "proc", plain | _NO_EXEC | _READ_ONLY)
+    # By /proc/self/autogroup, a player could change the share of the core that all players get.  CUDA does not start
+    # without writing the names of its threads there: on a device, the referee looks afterwards (`health`).
+    _mount("proc", "/proc", "proc", plain | _NO_EXEC | (0 if has_device else _READ_ONLY))
     _mount("tmpfs", "/tmp", "tmpfs", plain, scratch)
     _mount("tmpfs", "/dev/shm", "tmpfs", plain, scratch)
     _mount("tmpfs", "/entry", "tmpfs", plain, f"size={8 << 20},mode=0755")

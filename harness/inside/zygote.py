@@ -119,8 +119,20 @@ def _warm_up() -> None:
     from harness.inside import player  # noqa: F401
 
     torch.empty_strided((1,), (1,)).add_(1).as_strided((1,), (1,)).data_ptr()
+    _end_threads()
     gc.collect()
     gc.freeze()
+
+
+def _end_threads() -> None:
+    """End the threads that libraries have started, as OpenBLAS does on import if there is more than one core.
+
+    Such a library ends them before each fork, and starts others when it needs them.  `walls.fork` bypasses that: the
+    keeper would have no threads but wait for their end at its own fork, forever.
+    """
+    if (child := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
 
 
 def _reap_keepers() -> None:
@@ -164,7 +176,7 @@ def _become_keeper(control: socket.socket, log: int, results: list[int], room: w
 def _furnish(room: walls.Room, options: Options) -> str:
     """Set up the player's files; returns the folder that holds the submission."""
     if options.walled:
-        walls.furnish(room, options.libraries)
+        walls.furnish(room, options.libraries, has_device=bool(options.device))
         return "/entry"
     import tempfile
 

@@ -14,11 +14,13 @@ from typing import Any
 
 from harness.gpu.gpu_errors import advise, is_out_of_memory
 from harness.gpu.gpu_errors import explain as explain_error
-from harness.inside.protocol import Answer, Done, Failed, Laid, Opened
+from harness.inside.protocol import QUEUED, Answer, Done, Failed, Laid, Opened
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox.player_handle import PlayerHandle
 
+_QUEUE_S = 0.05
+"""How long to wait until a player has queued its work.  Work that must wait for results on the way never is."""
 _OPEN_S = 60.0
 """How long a player may take to open its device: create a context and a buffer for flushing caches."""
 
@@ -97,11 +99,18 @@ class Orders:
         return laid
 
     def open_window(
-        self, order: dict[str, Any], deadline: Deadline, at_end: Callable[[], None] = lambda: None
+        self,
+        order: dict[str, Any],
+        deadline: Deadline,
+        at_end: Callable[[], None] = lambda: None,
+        *,
+        reveal: Callable[[bool], None] | None = None,
     ) -> tuple[float, Answer]:
         """Let the player carry out an order; return how long that took, in microseconds, and its answer.
 
-        `at_end` is called as soon as the player is stopped, before anything is checked.
+        Args:
+            at_end: called as soon as the player is stopped, before anything is checked.
+            reveal: called once the player has queued its work, with whether it has: it may also take too long.
         """
         self.player.refuse_early_messages()
         self.player.send(order)
@@ -109,7 +118,12 @@ class Orders:
         starved_s, start = self.player.starved_s, time.perf_counter_ns()
         try:
             self.player.resume()
-            packet = self.player.receive(ends, late)
+            packet = b""
+            if reveal:
+                packet = self.player.receive(ends, late) if self.player.has_message(_QUEUE_S) else b""
+                reveal(is_queued := packet == QUEUED)
+                packet = b"" if is_queued else packet
+            packet = packet or self.player.receive(ends, late)
             self.player.stop()
             at_end()
         finally:

@@ -1,12 +1,16 @@
 """Inputs and outputs in memory of the GPU that belongs to the referee, which reveals the inputs for one window only.
 
-    player   stopped ───────────────────┐ maps, computes, copies its output ┌ stopped ───
-    referee   inputs · E0 · reveal · send ┴──────────── the calls ──────────┴ seal · E1 · check
+    player   stopped ┐ queues its work      the GPU computes, and copies the output ┌ stopped ───
+    referee   inputs ┴ send ─────── E0 · reveal ──────── the calls ─────────────────┴ seal · E1 · check
 
 The time is E1 − E0 by the referee's own events on the GPU (`harness.gpu.sealed_memory`), so it needs no clock of the
-player's.  It contains two messages between the processes.  An idle player measures how long these take.  To make them
+player's.  It contains a message between the processes.  An idle player measures how long that takes.  To make it
 small beside a short kernel, one window may hold several calls, each with inputs and outputs of its own: the time of a
 call is then the window's share.  The calls may overlap, and a player may merge them.
+
+The player launches its kernels before there are inputs.  They wait on the GPU, so the time does not depend on how fast
+Python launches them.  Scalars would tell a part of the inputs too early: if they are new, the inputs are revealed first.
+The same is done for a player that keeps the referee waiting, as code does that needs a result on the way.
 """
 
 from __future__ import annotations
@@ -39,6 +43,9 @@ _NOTHING: dict[str, Any] = {"tree": [], "tensors": [], "calls": 0, "steps": [0, 
 _DESCRIPTION_BYTES = 400
 """A tensor's description as JSON is shorter: shape, strides, dtype, place."""
 _MOST_CALLS = 50
+_MOST_UNQUEUED = 3
+"""After so many windows in a row without a queue, the inputs of a player's next windows are revealed first."""
+_GATES = 2**32 - 1
 _WINDOW_BYTES = 256 << 20
 """Total size of the inputs and outputs of a window with several calls."""
 
@@ -84,6 +91,8 @@ class Sealed:
         self._device = device
         self._layout: _Layout | None = None
         self._memory: SealedMemory | None = None
+        self._scalars: bytes = b""
+        self._unqueued = 0
 
     def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline) -> None:
         layout = _Layout.of(hands[0], returned, len(hands))
@@ -116,10 +125,20 @@ class Sealed:
         """
         assert self._memory and self._layout
         played = hands[:1] if is_idle else hands
-        self._reveal(hands)
+        self._offer(hands)
+        gate = 1 + secrets.randbelow(_GATES) if self._may_queue(hands) else 0
+        if not gate:
+            self._reveal()
+
+        def reveal(is_queued: bool) -> None:
+            self._unqueued = 0 if is_queued else self._unqueued + 1
+            self._reveal(gate)
+
         times: list[float] = []
-        order = {"do": "go", "scalars": [hand.scalars for hand in played]}
-        answer = self.orders.open_window(order, deadline, lambda: times.append(self._seal()))[1]
+        order = {"do": "go", "scalars": [hand.scalars for hand in played], "gate": gate}
+        answer = self.orders.open_window(
+            order, deadline, lambda: times.append(self._seal()), reveal=reveal if gate else None
+        )[1]
         done = expect(answer, Done)
         assert isinstance(done, Done)
         outputs = self._collect(done, played)
@@ -129,8 +148,15 @@ class Sealed:
             copy_us = min(self._memory.copy_us(sum(self._layout.order["fresh_bytes"])), times[0])
         return (times[0] - copy_us) / len(hands) + copy_us, outputs
 
+    def _may_queue(self, hands: Sequence[Deal]) -> bool:
+        """Whether the player may get its order before the inputs: its scalars tell nothing new."""
+        before, scalars = self._scalars, {write({"scalars": hand.scalars}) for hand in hands}
+        self._scalars = scalars.pop()
+        return not scalars and self._scalars == before and self._unqueued < _MOST_UNQUEUED and self._driver.can_wait
+
     def reveal(self, hand: Deal, _deadline: Deadline) -> None:
-        self._reveal([hand])
+        self._offer([hand])
+        self._reveal()
 
     def fetch(self, hand: Deal, deadline: Deadline) -> Any:
         assert self._memory
@@ -162,19 +188,30 @@ class Sealed:
         with _blaming_the_gpu():
             return self._memory.seal()
 
-    def _reveal(self, hands: Sequence[Deal]) -> None:
+    def _offer(self, hands: Sequence[Deal]) -> None:
+        """Put the inputs where the player does not see them."""
         memory, layout = self._memory, self._layout
         assert memory and layout
-        began = time.monotonic()
-        with _blaming_the_gpu():
+        with self._waiting(), _blaming_the_gpu():
             memory.clear()
             for call, hand in enumerate(hands):
                 start = memory.offered.address + call * layout.input_step
                 for tensor, place in zip(hand.tensors, layout.places, strict=True):
                     if place is not None and tensor.numel():
                         self._driver.copy(start + place, tensor.data_ptr(), span_bytes(tensor))
-            memory.reveal()
-        # Who leaves work on the GPU delays this.
+
+    def _reveal(self, gate: int = 0) -> None:
+        assert self._memory
+        with self._waiting(), _blaming_the_gpu():
+            self._memory.reveal()
+            if gate:
+                self._memory.open_gate(gate)
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Count the time of the block as the player's: who leaves work on the GPU delays it."""
+        began = time.monotonic()
+        yield
         self.orders.running_s += time.monotonic() - began
 
     def _collect(self, done: Done, hands: Sequence[Deal]) -> list[Any]:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from harness.inside import walls
 from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
 from harness.sandbox.freezer import TEARDOWN_S, descendants, has_ended, listed
 from harness.sandbox.memory import MACHINE_BYTES, Meminfo
 
@@ -60,6 +61,7 @@ class Health:
         self._processes: set[int] = set()
         self.include_processes()
         self._limits = self._read_limits()
+        self._group = self._read_group()
         self._files = _digest(self._shown)
         self._unowned = Meminfo.read().unowned
 
@@ -121,12 +123,19 @@ class Health:
                 least, give_up = now, time.monotonic() + _FREED_LATER_S
 
     def check(self) -> None:
-        """The short check.  Raises JudgeError."""
+        """The short check.
+
+        Raises:
+            Foul: the player changed the priority of the group, as it can where /proc is writable.
+            JudgeError: anything else has changed.
+        """
         give_up = time.monotonic() + _GRACE_S
         while strays := self.strays():
             if time.monotonic() > give_up:
                 raise JudgeError(f"a player has ended, but its processes are left: {listed(strays)}")
             time.sleep(0.001)
+        if self._read_group() != self._group:
+            raise Foul(Verdict.SECURITY_VIOLATION, "The process wrote to /proc/self/autogroup.")
         if self._read_limits() != self._limits:
             raise JudgeError("the limits or the priority of the referee or the warm parent changed while a player ran")
         if _digest(self._shown) != self._files:
@@ -165,14 +174,13 @@ class Health:
 
     def _read_limits(self) -> list[object]:
         limits = [Path(f"/proc/{process}/limits").read_bytes() for process in ("self", self._warm_parent)]
-        return [*limits, os.sched_getaffinity(0), *_scheduling_of(self._warm_parent)]
+        scheduling = os.sched_getscheduler(self._warm_parent), os.getpriority(os.PRIO_PROCESS, self._warm_parent)
+        return [*limits, os.sched_getaffinity(0), *scheduling]
 
-
-def _scheduling_of(pid: int) -> list[object]:
-    """A process's class, nice value and group, which all processes of a session share.  Some kernels have no groups."""
-    group = Path(f"/proc/{pid}/autogroup")
-    known = group.read_text() if group.exists() else ""
-    return [os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid), known]
+    def _read_group(self) -> str:
+        """The priority of the group that all processes of a session share; "" if this kernel has no groups."""
+        group = Path(f"/proc/{self._warm_parent}/autogroup")
+        return group.read_text() if group.exists() else ""
 
 
 def _users_of(pid: int) -> str:

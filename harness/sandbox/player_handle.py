@@ -209,6 +209,10 @@ class PlayerHandle:
         """The player's next answer: `receive`, then `read`."""
         return self.read(self.receive(deadline, late))
 
+    def has_message(self, seconds: float) -> bool:
+        """Whether a message arrives within this time, or the player ends."""
+        return bool(self._arrivals.poll(seconds * 1000))
+
     def receive(self, deadline: float, late: str) -> bytes:
         """The player's next packet.
 

@@ -214,6 +214,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int) {
     case 75: return *value = 9, SUCCESS;                                     // compute capability
     case 76: return *value = 0, SUCCESS;
     case 102: case 103: return *value = 1, SUCCESS;                          // virtual memory, descriptors of it
+    case 122: return *value = 1, SUCCESS;                                    // streams wait for values
     case 133: return *value = getenv("FAKE_GPU_MPS") != nullptr, SUCCESS;
     default: return INVALID_VALUE;
     }
@@ -307,6 +308,21 @@ int cuStreamCreate(void **stream, unsigned) {
 int cuStreamQuery(void *stream) { return of(stream)->is_idle() ? SUCCESS : NOT_READY; }
 int cuCtxResetPersistingL2Cache() { return SUCCESS; }
 int cuStreamSynchronize(void *stream) { return of(stream)->synchronize(), SUCCESS; }
+
+int cuMemsetD32Async(uint64_t address, uint32_t value, size_t count, void *stream) {
+    of(stream)->add([=](Gpu &) {
+        for (size_t i = 0; i < count; i++) words(address)[i] = value;
+    });
+    return SUCCESS;
+}
+
+int cuStreamWaitValue32_v2(void *stream, uint64_t address, uint32_t value, unsigned flags) {
+    if (flags != 1) return INVALID_VALUE;
+    of(stream)->add([address, value](Gpu &) {
+        while (*words(address) != value) usleep(50);
+    });
+    return SUCCESS;
+}
 
 int cuModuleLoadData(void **module, const void *ptx) { return *module = strdup(static_cast<const char *>(ptx)), SUCCESS; }
 
