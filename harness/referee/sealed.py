@@ -9,8 +9,8 @@ small beside a short kernel, one window may hold several calls, each with inputs
 call is then the window's share.  The calls may overlap, and a player may merge them.
 
 The player launches its kernels before there are inputs.  They wait on the GPU, so the time does not depend on how fast
-Python launches them.  Scalars would tell a part of the inputs too early: if they are new, the inputs are revealed first.
-The same is done for a player that keeps the referee waiting, as code does that needs a result on the way.
+Python launches them.  Scalars would tell a part of the inputs too early: if they are new, the inputs come first.  The
+same is done for a player that keeps the referee waiting, as code does that needs a result on the way.
 """
 
 from __future__ import annotations
