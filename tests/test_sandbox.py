@@ -638,3 +638,11 @@ def test_a_player_finds_the_ninja_that_pip_installed(tmp_path, monkeypatch):
     with Sandbox("bubblewrap", memory_gib=2) as here:
         run = "__import__('subprocess').run(['/tools/ninja', '--version'], capture_output=True, text=True).stdout"
         assert said(here, prints(run)) == "1.13" and said(here, prints("os.environ['PATH']")).endswith(":/tools")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_players_start_if_libraries_start_threads_on_several_cores():
+    box = Sandbox("bubblewrap", memory_gib=1)
+    box.player_cores = set(box.cores)  # OpenBLAS starts a thread for each further core
+    with box, box.seat(PlayerFiles(name="player", files={})) as player:
+        assert player.pid
