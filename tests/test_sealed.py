@@ -431,7 +431,7 @@ def test_an_attack_on_the_time_of_sealed_memory_gains_nothing(play, code):
 def give_an_untimed_window(patch):
     def play(self, hands, deadline, **_):
         self._offer(hands)
-        self._reveal()
+        self._reveal(0)
         self.orders.open_window({"do": "fetch"}, deadline)
         order = {"do": "go", "scalars": [hand.scalars for hand in hands], "gate": 0}
         us, answer = self.orders.open_window(order, deadline)

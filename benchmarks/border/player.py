@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.border.kernels import PROBES
 from harness.inside.cuda_driver import Driver, DriverError, Mapping
-from harness.inside.protocol import ALIGNMENT
+from harness.inside.protocol import gate_of
 
 _LEAST_NS = 10_000
 _MOST_GAPS = 3_000
@@ -116,7 +116,7 @@ def _poll(player: Player) -> None:
 
 def _queue(player: Player) -> None:
     """Launch a kernel that waits until the referee opens the gate, as honest players do."""
-    gate = player.inputs.address + player.inputs.size - ALIGNMENT
+    gate = gate_of(player.inputs.address, player.inputs.size)
     player.driver.wait_for_value(player.stream.value, gate, player.gate)
     player.launch(player.spin, player.stream)
 
@@ -124,7 +124,7 @@ def _queue(player: Player) -> None:
 def _open(player: Player) -> None:
     """Open the gate before there are inputs."""
     _queue(player)
-    gate = player.inputs.address + player.inputs.size - ALIGNMENT
+    gate = gate_of(player.inputs.address, player.inputs.size)
     player.driver.call("cuMemsetD32Async", c_ulonglong(gate), c_uint(player.gate), c_size_t(1), player.aside)
     player.synchronize()
 

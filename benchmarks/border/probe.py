@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from benchmarks.border.kernels import PROBES
 from benchmarks.border.player import ITEM
-from harness.gpu.sealed_memory import SealedMemory
+from harness.gpu.sealed_memory import SealedMemory, draw_gate
 from harness.inside.cuda_driver import LIBRARY, Driver
 
 COUNT = 1024
@@ -108,7 +108,7 @@ class Border:
         self._offer()
         if not reveals_late:
             self.memory.reveal()
-        gate = 1 + secrets.randbelow(2**32 - 1)
+        gate = draw_gate()
         self._ask({"do": "prepare", "ns": int(wait_us * 1000), "gate": gate})
         if reveals_late:
             self.memory.reveal()

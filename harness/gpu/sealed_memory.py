@@ -26,7 +26,7 @@ from typing import Self
 
 from harness.gpu.kernels import REFEREE
 from harness.inside.cuda_driver import Driver, Mapping
-from harness.inside.protocol import ALIGNMENT
+from harness.inside.protocol import ALIGNMENT, gate_of
 from harness.records.errors import JudgeError
 
 _PIECE = 16
@@ -36,12 +36,17 @@ _BLOCKS = 1024
 """Enough to fill every GPU."""
 
 
+def draw_gate() -> int:
+    """A number for the gate, of 32 bits, that no player can guess; never 0."""
+    return 1 + secrets.randbelow(2**32 - 1)
+
+
 class SealedMemory:
     """Inputs and outputs of one player.  The sizes in bytes are rounded up.
 
         memory.clear()                        overwrite everything
         write the inputs to `memory.offered`, and wait until they are there
-        memory.reveal(); memory.open_gate(number); the call; memory.seal()
+        memory.reveal(); memory.open_gate(draw_gate()); the call; memory.seal()
         read the outputs from `memory.sealed`
 
     Raises:
@@ -63,8 +68,7 @@ class SealedMemory:
             for event in self._events:
                 exits.callback(driver.call, "cuEventDestroy_v2", event)
             self._inputs, first = self._share(inputs + ALIGNMENT, exits)
-            self._gate = Mapping(self._inputs.address + self._inputs.size - ALIGNMENT, _PIECE)
-            """At the end of the inputs."""
+            self._gate = Mapping(gate_of(self._inputs.address, self._inputs.size), _PIECE)
             self._outputs, second = self._share(outputs, exits)
             self.descriptors = first, second
             self.offered = self._allocate(self._inputs.size, exits)
@@ -115,7 +119,7 @@ class SealedMemory:
         self._overwrite(self._caches)
 
     def open_gate(self, number: int) -> None:
-        """Let work begin that waits for this number, of 32 bits, in the gate."""
+        """Let work begin that waits for this number in the gate."""
         self._launch(self._fill, self._gate, number)
 
     def seal(self) -> float:

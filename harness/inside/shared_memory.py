@@ -15,7 +15,7 @@ import torch
 
 from harness.inside.cuda_driver import Driver, Mapping
 from harness.inside.outputs import OutputPlace, describe, map_tensors
-from harness.inside.protocol import ALIGNMENT, MAX_SIZE, TensorSpec, aligned
+from harness.inside.protocol import MAX_SIZE, TensorSpec, aligned, gate_of
 
 _LOOK_S = 50e-6
 
@@ -117,8 +117,7 @@ class SharedMemory:
 
     def wait_for_gate(self, number: int) -> None:
         """Let all further work in the current stream wait until the referee has revealed the inputs."""
-        inputs = self._mappings[0]
-        gate = inputs.address + inputs.size - ALIGNMENT
+        gate = gate_of(self._mappings[0].address, self._mappings[0].size)
         if self.is_queue:
             self._driver.wait_for_value(torch.cuda.current_stream().cuda_stream, gate, number)
             return

@@ -109,7 +109,7 @@ class Orders:
         """Let the player carry out an order; return how long that took, in microseconds, and its answer.
 
         Args:
-            at_end: called as soon as the player is stopped, before anything is checked.
+            at_end: called as soon as the player has answered; it may still run.
             reveal: called once the player has queued its work, with whether it has: it may also take too long.
         """
         self.player.refuse_early_messages()
@@ -118,20 +118,22 @@ class Orders:
         starved_s, start = self.player.starved_s, time.perf_counter_ns()
         try:
             self.player.resume()
-            packet = b""
-            if reveal:
-                packet = self.player.receive(ends, late) if self.player.has_message(_QUEUE_S) else b""
-                reveal(is_queued := packet == QUEUED)
-                packet = b"" if is_queued else packet
+            packet = self._await_queue(reveal, ends, late) if reveal else b""
             packet = packet or self.player.receive(ends, late)
-            self.player.stop()
             at_end()
+            self.player.stop()
         finally:
             window_us = (time.perf_counter_ns() - start) / 1e3
             self._count(window_us / 1e6, self.player.starved_s - starved_s, deadline)
         self.player.refuse_early_messages()
         self.player.check_memory()  # the watchdog may have missed a short window
         return window_us, self.player.read(packet)
+
+    def _await_queue(self, reveal: Callable[[bool], None], ends: float, late: str) -> bytes:
+        """Reveal the inputs once the player has queued its work; return its answer if it has already given that."""
+        packet = self.player.receive(ends, late) if self.player.has_message(_QUEUE_S) else b""
+        reveal(packet == QUEUED)
+        return packet if packet != QUEUED else b""
 
     def fetch(self, deadline: Deadline) -> Done:
         """Have the player put its output where the referee can read it, and describe it."""

@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 import torch
 
 from harness.gpu.gpu_errors import advise, is_out_of_memory
-from harness.gpu.sealed_memory import SealedMemory
+from harness.gpu.sealed_memory import SealedMemory, draw_gate
 from harness.inside.cuda_driver import Driver, DriverError
 from harness.inside.protocol import ALIGNMENT, MAX_LEAVES, MAX_MESSAGE, Done, Unsupported, aligned, tensors_of, write
 from harness.records.errors import JudgeError
@@ -45,7 +45,6 @@ _DESCRIPTION_BYTES = 400
 _MOST_CALLS = 50
 _MOST_UNQUEUED = 3
 """After so many windows in a row without a queue, the inputs of a player's next windows are revealed first."""
-_GATES = 2**32 - 1
 _WINDOW_BYTES = 256 << 20
 """Total size of the inputs and outputs of a window with several calls."""
 
@@ -126,9 +125,9 @@ class Sealed:
         assert self._memory and self._layout
         played = hands[:1] if is_idle else hands
         self._offer(hands)
-        gate = 1 + secrets.randbelow(_GATES) if self._may_queue(hands) else 0
+        gate = draw_gate() if self._may_queue(hands) else 0
         if not gate:
-            self._reveal()
+            self._reveal_before()
 
         def reveal(is_queued: bool) -> None:
             self._unqueued = 0 if is_queued else self._unqueued + 1
@@ -150,13 +149,13 @@ class Sealed:
 
     def _may_queue(self, hands: Sequence[Deal]) -> bool:
         """Whether the player may get its order before the inputs: its scalars tell nothing new."""
-        before, scalars = self._scalars, {write({"scalars": hand.scalars}) for hand in hands}
-        self._scalars = scalars.pop()
-        return not scalars and self._scalars == before and self._unqueued < _MOST_UNQUEUED and self._driver.can_wait
+        known, told = {self._scalars}, {write({"scalars": hand.scalars}) for hand in hands}
+        self._scalars = max(told)
+        return told == known and self._unqueued < _MOST_UNQUEUED and self._driver.can_wait
 
     def reveal(self, hand: Deal, _deadline: Deadline) -> None:
         self._offer([hand])
-        self._reveal()
+        self._reveal_before()
 
     def fetch(self, hand: Deal, deadline: Deadline) -> Any:
         assert self._memory
@@ -200,12 +199,16 @@ class Sealed:
                     if place is not None and tensor.numel():
                         self._driver.copy(start + place, tensor.data_ptr(), span_bytes(tensor))
 
-    def _reveal(self, gate: int = 0) -> None:
+    def _reveal_before(self) -> None:
+        """Reveal the inputs before the window, while the player is stopped."""
+        with self._waiting():
+            self._reveal(0)
+
+    def _reveal(self, gate: int) -> None:
         assert self._memory
-        with self._waiting(), _blaming_the_gpu():
+        with _blaming_the_gpu():
             self._memory.reveal()
-            if gate:
-                self._memory.open_gate(gate)
+            self._memory.open_gate(gate)
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:

@@ -134,7 +134,8 @@ class Health:
             if time.monotonic() > give_up:
                 raise JudgeError(f"a player has ended, but its processes are left: {listed(strays)}")
             time.sleep(0.001)
-        if self._read_group() != self._group:
+        before, self._group = self._group, self._read_group()  # later players are not to blame
+        if before != self._group:
             raise Foul(Verdict.SECURITY_VIOLATION, "The process wrote to /proc/self/autogroup.")
         if self._read_limits() != self._limits:
             raise JudgeError("the limits or the priority of the referee or the warm parent changed while a player ran")
