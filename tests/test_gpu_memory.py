@@ -17,7 +17,7 @@ from harness.gpu.gpu_nodes import GpuNode
 from harness.inside.protocol import Loaded
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import memory
+from harness.sandbox import watched_memory
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.task import Limits, load_task
 from tests import nvidia_driver
@@ -123,7 +123,7 @@ def test_the_referee_keeps_a_quarter_of_the_card_without_a_limit(sandbox, ledger
 
 
 def test_gpu_memory_held_by_another_process_voids_the_judging(sandbox, ledger, monkeypatch):
-    monkeypatch.setattr(memory, "_RETURN_S", 0.2)
+    monkeypatch.setattr(watched_memory, "_RETURN_S", 0.2)
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(sandbox.seat(holding(ledger, 0.5, "pass")))
         assert isinstance(load(player), Loaded)

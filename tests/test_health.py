@@ -17,9 +17,9 @@ from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import freezer, health
 from harness.sandbox.health import Health
-from harness.sandbox.memory import Meminfo
 from harness.sandbox.program import run
 from harness.sandbox.sandbox import PlayerFiles, Program, Sandbox
+from harness.sandbox.watched_memory import Meminfo
 from tests import cores
 
 _NEW_MOUNT, _NEW_USER = 0x00020000, 0x10000000

@@ -20,8 +20,8 @@ from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decide
 from harness.records.verdict import Verdict
 from harness.rules import game, phase
 from harness.sandbox.company import Company
-from harness.sandbox.memory import Meminfo
 from harness.sandbox.starvation import Starvation
+from harness.sandbox.watched_memory import Meminfo
 from harness.task.submission import Champion, Submission
 from harness.task.task import load_task
 from tests import cores

@@ -13,10 +13,11 @@ import pytest
 from harness.inside.protocol import Loaded
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import memory
+from harness.sandbox import memory, watched_memory
 from harness.sandbox.freezer import SignalFreezer
-from harness.sandbox.memory import LimitedMemory, Meminfo, WatchedMemory
+from harness.sandbox.memory import LimitedMemory
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
+from harness.sandbox.watched_memory import Meminfo, WatchedMemory
 
 pytestmark = pytest.mark.alone
 
@@ -40,8 +41,8 @@ def test_memory_fields_are_matched_by_their_whole_names():
 
 def test_this_machines_memory_is_read():
     now = Meminfo.read()
-    assert 0 < now.available < memory.MACHINE_BYTES
-    assert 0 < now.unowned < memory.MACHINE_BYTES
+    assert 0 < now.available < watched_memory.MACHINE_BYTES
+    assert 0 < now.unowned < watched_memory.MACHINE_BYTES
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_hidden_memory_is_proved_by_the_players_end_on_a_full_machine(sandbox):
     with sandbox.seat(entry(HIDDEN)) as player:
         assert isinstance(load(player), Loaded)
         player.check_memory()
-        player._memory.sources[0]._least_left = memory.MACHINE_BYTES  # as if nearly nothing were left
+        player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES  # as if nearly nothing were left
         with pytest.raises(Foul) as caught:
             player._memory.sources[0].look()
     assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
@@ -158,24 +159,24 @@ UNREAD = """
 
 @pytest.mark.walls
 def test_memory_hidden_in_unread_messages_is_proved_by_the_players_end(sandbox, monkeypatch):
-    monkeypatch.setattr(memory, "_RETURN_S", 2.0)
+    monkeypatch.setattr(watched_memory, "_RETURN_S", 2.0)
     with sandbox.seat(entry(UNREAD)) as player:
         player.send({"do": "load"})
         give_up = time.monotonic() + 60
         while "sent" not in player.log and time.monotonic() < give_up:
             time.sleep(0.01)
-        player._memory.sources[0]._least_left = memory.MACHINE_BYTES
+        player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES
         with pytest.raises(Foul):
             player._memory.sources[0].look()
 
 
 @pytest.mark.walls
 def test_a_player_ended_for_the_memory_of_others_voids_the_judging(sandbox, monkeypatch):
-    monkeypatch.setattr(memory, "_RETURN_S", 2.0)
+    monkeypatch.setattr(watched_memory, "_RETURN_S", 2.0)
     with contextlib.ExitStack() as stack:
         player = stack.enter_context(sandbox.seat(entry("")))
         assert isinstance(load(player), Loaded)
-        player._memory.sources[0]._least_left = memory.MACHINE_BYTES
+        player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES
         with pytest.raises(Foul):
             player._memory.sources[0].look()
         seat = stack.pop_all()
@@ -203,10 +204,10 @@ def end_of_killed(sandbox, held_bytes):
 def out_of_memory(monkeypatch):
     """As if the kernel had run out of memory, right after the last check."""
     counts = itertools.chain([0], itertools.repeat(1))  # at the player's start, and later
-    monkeypatch.setattr(memory, "_killed_by_the_kernel", lambda: next(counts))
-    monkeypatch.setattr(memory, "_TIGHT", 1.0)
-    monkeypatch.setattr(memory, "_RECENT_S", 60.0)
-    monkeypatch.setattr(memory, "_RETURN_S", 2.0)
+    monkeypatch.setattr(watched_memory, "_killed_by_the_kernel", lambda: next(counts))
+    monkeypatch.setattr(watched_memory, "_TIGHT", 1.0)
+    monkeypatch.setattr(watched_memory, "_RECENT_S", 60.0)
+    monkeypatch.setattr(watched_memory, "_RETURN_S", 2.0)
 
 
 @pytest.mark.walls
@@ -224,7 +225,7 @@ def test_a_player_killed_by_the_kernel_for_others_memory_voids_the_judging(sandb
 
 @pytest.mark.walls
 def test_a_player_killed_long_after_the_last_check_voids_the_judging(sandbox, out_of_memory, monkeypatch):
-    monkeypatch.setattr(memory, "_RECENT_S", -1.0)
+    monkeypatch.setattr(watched_memory, "_RECENT_S", -1.0)
     with pytest.raises(JudgeError, match="not because of the player"):
         end_of_killed(sandbox, 1 << 30)
 
@@ -238,25 +239,25 @@ def test_a_players_build_cache_counts_towards_its_memory_limit(sandbox):
         assert isinstance(load(player), Loaded)
     with sandbox.seat(replace(entry(""), cache="full")) as player:
         assert isinstance(load(player), Loaded)
-        player._memory.sources[0]._least_left = memory.MACHINE_BYTES
+        player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES
         with pytest.raises(Foul):
             player._memory.sources[0].look()
 
 
 def test_a_memory_limit_is_at_most_three_quarters_of_the_machine():
     assert memory.limit_of(0.5) == 1 << 29
-    assert memory.limit_of(1 << 16) == int(0.75 * memory.MACHINE_BYTES)
+    assert memory.limit_of(1 << 16) == int(0.75 * watched_memory.MACHINE_BYTES)
     with Sandbox("bubblewrap", memory_gib=1 << 16, use_cgroup=False, warm=False) as small:
         assert any(what.startswith("65536 GiB of memory (the limit is ") for what in small.missing)
 
 
 def test_memory_kept_by_cpu_cores_counts_as_free():
-    before = memory._kept_by_cores()
+    before = watched_memory._kept_by_cores()
     with mmap.mmap(-1, 256 << 20) as freed:
         freed.write(bytes(256 << 20))
-        left = Meminfo.read().left + memory._kept_by_cores()
+        left = Meminfo.read().left + watched_memory._kept_by_cores()
     assert before > 0
-    assert Meminfo.read().left + memory._kept_by_cores() - left > 200 << 20
+    assert Meminfo.read().left + watched_memory._kept_by_cores() - left > 200 << 20
 
 
 def test_swapped_out_memory_counts_as_used():

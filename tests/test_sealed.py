@@ -9,11 +9,14 @@ import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from harness.gpu.device import Device
 from harness.gpu.sealed_memory import SealedMemory
+from harness.inside.cuda_driver import Driver
 from harness.inside.protocol import Done
 from harness.judge import Sitting, duel, judge
 from harness.records.errors import JudgeError
@@ -423,6 +426,21 @@ def test_an_attack_on_the_time_of_sealed_memory_gains_nothing(play, code):
     assert timing.submission_us + timing.bound_us >= WAIT_S * 1e6
     least = min(sample for run in timing.submission for sample in run.samples_us)
     assert least + timing.bound_us >= 0.99 * WAIT_S * 1e6
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel has no scheduling groups")
+def test_a_player_that_changes_the_priority_of_all_players_is_caught(board, gpu):
+    rest = f"open('/proc/self/autogroup', 'w').write('1')\n{GOOD}"
+    judgement = judge(board, submission(rest), Mode.TEST, device=gpu)
+    assert judgement.verdict is Verdict.SECURITY_VIOLATION
+    assert "autogroup" in judgement.message
+
+
+def test_work_is_queued_before_the_inputs_unless_scalars_are_new(library):
+    sealed = Sealed(None, Driver(library), torch.device("cpu"))
+    windows = [[1, 1], [1, 1], [1, 2], [3, 3], [3, 3]]
+    queued = [sealed._may_queue([SimpleNamespace(scalars=[scalar]) for scalar in window]) for window in windows]
+    assert queued == [False, True, False, False, True]
 
 
 # ---------------------------------------------------------------------- with a defence switched off

@@ -78,6 +78,7 @@ ITEM_BYTES = {
 ALIGNMENT = 512
 """Of tensors in memory that referee and player share, in bytes: as torch aligns its own."""
 
+
 def gate_of(address: int, size: int) -> int:
     """The address of the gate, in the shared memory of the inputs with this address and size."""
     return address + size - ALIGNMENT

@@ -35,9 +35,9 @@ from harness.rules.context import ANCHOR, Context
 from harness.rules.duel import play_duel
 from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.rules.runs import Runs
-from harness.sandbox.memory import Meminfo
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import PlayerFiles
+from harness.sandbox.watched_memory import Meminfo
 from harness.task.compile import Recipe
 from harness.task.submission import Champion, Submission, read_submission
 from harness.task.task import Board, Case

@@ -25,7 +25,7 @@ from harness.inside import walls
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox.freezer import TEARDOWN_S, descendants, has_ended, listed
-from harness.sandbox.memory import MACHINE_BYTES, Meminfo
+from harness.sandbox.watched_memory import MACHINE_BYTES, Meminfo
 
 _GRACE_S = 5.0
 """How long processes that were killed with a player may take to end."""

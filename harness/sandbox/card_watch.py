@@ -1,0 +1,68 @@
+"""A GPU's memory, as its driver reports it: the growth since the player started belongs to the player.
+
+No other judging uses the GPU, and what the referee allocated meanwhile is subtracted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from harness.gpu.gpu_memory import Card, CardMemory
+from harness.inside.cuda_driver import Driver
+from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
+from harness.sandbox.freezer import Freezer
+from harness.sandbox.watched_memory import MeasuredMemory
+
+_REFEREES_SHARE = 1 / 4
+"""The share of a GPU's memory that a player must leave free: the referee has inputs and outputs there several times."""
+
+
+class CardWatch(MeasuredMemory):
+    """The memory of one card."""
+
+    def __init__(self, card: Card, freezer: Freezer, limit_bytes: int | None) -> None:
+        self._card = card
+        self._before = self._ask()
+        self._ours_before = _held_on_gpu()
+        spare = max(0, self._before.free - int(_REFEREES_SHARE * self._before.total))
+        super().__init__(freezer, spare if limit_bytes is None else min(limit_bytes, spare))
+
+    def look(self) -> None:
+        used = self._ask().used - self._before.used - (_held_on_gpu() - self._ours_before)
+        if used > self._limit_bytes:
+            self._is_suspected = True
+            message = f"Used {used / 2**30:.1f} GiB of the GPU's memory; {self._allowed}."
+            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, message)
+
+    @property
+    def _allowed(self) -> str:
+        return f"the limit is {self._limit_bytes / 2**30:.3g} GiB"
+
+    def _left(self) -> int:
+        return self._ask().free
+
+    def _disproof(self) -> JudgeError:
+        return JudgeError(
+            "the GPU's memory was full, but not because of the player that was killed: check what else runs on the GPU"
+        )
+
+    def _ask(self) -> CardMemory:
+        try:
+            return self._card()
+        except OSError as error:
+            raise JudgeError(f"the GPU's driver no longer reports memory use: {error}") from None
+
+    def check_kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _held_on_gpu() -> int:
+    """The GPU memory of the referee's torch and driver, in bytes; its context existed before the first player."""
+    torch: Any = sys.modules.get("torch")
+    reserved = torch.cuda.memory_reserved() if torch and torch.cuda.is_initialized() else 0
+    return int(reserved) + Driver.held_bytes
