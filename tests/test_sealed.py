@@ -188,6 +188,24 @@ def test_each_kind_of_submission_gets_its_verdict(play, source, verdict, message
     assert (judgement.verdict, message in judgement.message) == (verdict, True), judgement.message
 
 
+LATE = """
+class Late:
+    def __init__(self, control):
+        self.control = control
+    def __getattr__(self, name):
+        return getattr(self.control, name)
+    def send(self, packet):
+        if packet == b'{"is":"queued"}':
+            time.sleep(0.1)
+        return self.control.send(packet)
+player.control = Late(player.control)
+"""
+
+
+def test_a_player_whose_work_is_queued_too_late_is_judged_like_any_other(play):
+    assert play(attack(LATE + GOOD)).verdict is Verdict.ACCEPTED
+
+
 CAUGHT = {
     "compute before the inputs are there": (
         """

@@ -46,7 +46,7 @@ class SealedMemory:
 
         memory.clear()                        overwrite everything
         write the inputs to `memory.offered`, and wait until they are there
-        memory.reveal(); memory.open_gate(draw_gate()); the call; memory.seal()
+        memory.reveal(gate := draw_gate()); the call, which waits for the gate; memory.seal()
         read the outputs from `memory.sealed`
 
     Raises:
@@ -77,6 +77,8 @@ class SealedMemory:
             """Private memory with the outputs of the last call."""
             self._caches = self._allocate(2 * driver.cache_bytes or _PIECE, exits)
             self._overwrite(self._inputs, self._outputs, self.offered, self.sealed)
+            driver.wait(self._stream)
+            exits.callback(driver.wait, self._stream)
             exits.callback(self._overwrite, self.offered, self.sealed)
             self._exits = exits.pop_all()
 
@@ -108,18 +110,26 @@ class SealedMemory:
         """Overwrite what the last call has left, once all work in the default stream is done."""
         self._driver.wait()
         self._overwrite(self.offered, self._inputs, self._outputs)
+        self._driver.wait(self._stream)
 
-    def reveal(self) -> None:
-        """Copy the offered inputs to where the player sees them, then overwrite the caches that they went through."""
+    def reveal(self, gate: int = 0) -> None:
+        """Copy the offered inputs to where the player sees them, and overwrite the caches that they went through.
+
+        Then open the gate with this number.  Without one, return when all is there.
+        """
         self._driver.wait()
         self._driver.call("cuEventRecord", self._events[0], self._stream)
         self._launch(self._copy, Mapping(self._inputs.address, self._inputs.size - ALIGNMENT), self.offered.address)
         # A player can ask for lines that stay in the cache; whether this reaches another process's is not documented.
         self._driver.call("cuCtxResetPersistingL2Cache")
         self._overwrite(self._caches)
+        if gate:
+            self.open_gate(gate)
+        else:
+            self._driver.wait(self._stream)
 
     def open_gate(self, number: int) -> None:
-        """Let work begin that waits for this number in the gate."""
+        """Let work begin that waits for this number, once all of this memory's own work is done."""
         self._launch(self._fill, self._gate, number)
 
     def seal(self) -> float:
@@ -144,7 +154,6 @@ class SealedMemory:
     def _overwrite(self, *places: Mapping) -> None:
         for place in places:
             self._launch(self._fill, place, secrets.randbits(32))
-        self._driver.wait(self._stream)
 
     def _launch(self, kernel: c_void_p, target: Mapping, value: int) -> None:
         pieces = -(-target.size // _PIECE)

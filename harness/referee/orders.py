@@ -118,8 +118,7 @@ class Orders:
         starved_s, start = self.player.starved_s, time.perf_counter_ns()
         try:
             self.player.resume()
-            packet = self._await_queue(reveal, ends, late) if reveal else b""
-            packet = packet or self.player.receive(ends, late)
+            packet = self._play_queued(reveal, ends, late) if reveal else self.player.receive(ends, late)
             at_end()
             self.player.stop()
         finally:
@@ -129,11 +128,12 @@ class Orders:
         self.player.check_memory()  # the watchdog may have missed a short window
         return window_us, self.player.read(packet)
 
-    def _await_queue(self, reveal: Callable[[bool], None], ends: float, late: str) -> bytes:
-        """Reveal the inputs once the player has queued its work; return its answer if it has already given that."""
+    def _play_queued(self, reveal: Callable[[bool], None], ends: float, late: str) -> bytes:
+        """Reveal the inputs once the player has queued its work, or takes too long; return its answer."""
         packet = self.player.receive(ends, late) if self.player.has_message(_QUEUE_S) else b""
         reveal(packet == QUEUED)
-        return packet if packet != QUEUED else b""
+        packet = packet or self.player.receive(ends, late)
+        return self.player.receive(ends, late) if packet == QUEUED else packet
 
     def fetch(self, deadline: Deadline) -> Done:
         """Have the player put its output where the referee can read it, and describe it."""

@@ -85,6 +85,11 @@ class Referee:
         """Those of them in which other programs kept it from running."""
         return self.orders.starved_s
 
+    @property
+    def is_queued(self) -> bool:
+        """Whether the player queued its work on a GPU in the last window before the inputs were revealed."""
+        return isinstance(self.exchange, Sealed) and self.exchange.is_queued
+
     def compile(self, recipe: Recipe, seconds: float) -> None:
         """Have the player compile the submission, without running it.
 

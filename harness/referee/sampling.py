@@ -77,6 +77,8 @@ class Windows:
     outside: tuple[Outside, ...] = ()
     """The referee's measurements per call, if the player reported `windows_us` itself."""
     gpu: GpuState | None = None
+    is_queued: bool = False
+    """Whether the player queued its work on the GPU before the inputs were revealed, at the end of the run."""
     counts_stalls: bool = False
     """Whether all samples count in full if one of them stalls, because the player stalls again and again."""
 
@@ -97,9 +99,13 @@ class Windows:
 
 
 def calibrate(play_null: Play) -> float:
-    """The overhead: lower quartile of the windows of an idle player, in microseconds; always positive."""
-    quartiles = [_lower_quartile(play_null(order).windows_us[WARMUPS:]) for order in range(CALIBRATIONS)]
-    return max(min(quartiles), _TICK_US)
+    """Play idle players, and return the overhead."""
+    return overhead_of([play_null(order) for order in range(CALIBRATIONS)])
+
+
+def overhead_of(runs: Sequence[Windows]) -> float:
+    """The lower quartile of the windows of the fastest idle player, in microseconds; always positive."""
+    return max(min(_lower_quartile(run.windows_us[WARMUPS:]) for run in runs), _TICK_US)
 
 
 def calls_per_window(windows_us: Sequence[float], overhead_us: float, most: int) -> int:

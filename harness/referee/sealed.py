@@ -91,6 +91,8 @@ class Sealed:
         self._layout: _Layout | None = None
         self._memory: SealedMemory | None = None
         self._scalars: bytes = b""
+        self.is_queued = False
+        """Whether the player queued its work in the last window before the inputs were revealed."""
         self._unqueued = 0
 
     def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline) -> None:
@@ -119,17 +121,19 @@ class Sealed:
     def play(self, hands: Sequence[Deal], deadline: Deadline, *, is_idle: bool = False) -> tuple[float, list[Any]]:
         """Play all these calls in one window.
 
-        Calls overlap, so the overhead of a window is not that of a call times their number.  An idle player makes one
-        call in the same window.  What a call costs in any case is a copy of its output: the referee measures that.
+        An idle player makes one of them.  Other calls add to the overhead only a copy of the output: the referee
+        measures that.
         """
         assert self._memory and self._layout
         played = hands[:1] if is_idle else hands
         self._offer(hands)
         gate = draw_gate() if self._may_queue(hands) else 0
+        self.is_queued = False
         if not gate:
             self._reveal_before()
 
         def reveal(is_queued: bool) -> None:
+            self.is_queued = is_queued
             self._unqueued = 0 if is_queued else self._unqueued + 1
             self._reveal(gate)
 
@@ -144,7 +148,8 @@ class Sealed:
         if not is_idle:
             return times[0] / len(hands), outputs
         with _blaming_the_gpu():
-            copy_us = min(self._memory.copy_us(sum(self._layout.order["fresh_bytes"])), times[0])
+            copies_us = self._memory.copy_us(len(hands) * sum(self._layout.order["fresh_bytes"]))
+        copy_us = min(copies_us / len(hands), times[0])
         return (times[0] - copy_us) / len(hands) + copy_us, outputs
 
     def _may_queue(self, hands: Sequence[Deal]) -> bool:
@@ -207,8 +212,7 @@ class Sealed:
     def _reveal(self, gate: int) -> None:
         assert self._memory
         with _blaming_the_gpu():
-            self._memory.reveal()
-            self._memory.open_gate(gate)
+            self._memory.reveal(gate)
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:

@@ -62,10 +62,21 @@ class Runs:
             return overhead_us
         calls = self._find_calls_per_window(self._pace, case, phase, overhead_us)
         self._calls_per_window[case.name] = calls
-        if calls > 1:
-            overhead_us = sampling.calibrate(self.of(self.idler, case, phase))
-            looped_us = sampling.calibrate(self.of(self.idler, case, phase, loops=True))
-            self._loop_us[case.name] = max(0.0, looped_us - overhead_us)
+        return overhead_us if calls == 1 else self._calibrate_loop(case, phase)
+
+    def _calibrate_loop(self, case: Case, phase: Phase) -> float:
+        """The overhead of a call, if a window holds several, in microseconds.
+
+        It is what each call of an idle player takes that makes all of them.  If Python launches them within the window,
+        they may wait for Python while the kernels of other players do not: then only one of them is counted.
+        """
+        play = self.of(self.idler, case, phase, loops=True)
+        runs = [play(order) for order in range(sampling.CALIBRATIONS)]
+        looped_us = sampling.overhead_of(runs)
+        if all(run.is_queued for run in runs):
+            return looped_us
+        overhead_us = sampling.calibrate(self.of(self.idler, case, phase))
+        self._loop_us[case.name] = max(0.0, looped_us - overhead_us)
         return overhead_us
 
     def loop_us(self, case: Case) -> float:
@@ -147,12 +158,20 @@ class Runs:
                     is_idle=not (is_real or loops),
                     after_windows=look,
                 )
+                is_queued = referee.is_queued
                 if referee.digests:
                     self.context.digests[entry.name, case.name] = referee.digests
         phase.charge(entry.name, player.extra_s)
         state = self.context.gpu.end()
         outside = tuple(referee.outside)
-        played = Windows(windows_us=windows, seeds=seeds, outside=outside, gpu=state, calls_per_sample=calls)
+        played = Windows(
+            windows_us=windows,
+            seeds=seeds,
+            outside=outside,
+            gpu=state,
+            is_queued=is_queued,
+            calls_per_sample=calls,
+        )
         return played, company.share
 
     def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, company: float) -> Windows:
