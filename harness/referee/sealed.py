@@ -45,7 +45,7 @@ _DESCRIPTION_BYTES = 400
 _MOST_CALLS = 50
 _MOST_UNQUEUED = 3
 """After so many windows in a row without a queue, the inputs of a player's next windows are revealed first."""
-_WINDOW_BYTES = 256 << 20
+_WINDOW_BYTES = 512 << 20
 """Total size of the inputs and outputs of a window with several calls."""
 
 

@@ -20,7 +20,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -391,7 +391,10 @@ class Sandbox:
             is_watcher=program is not None and program.is_watcher,
             has_loopback=self._world_size > 1 or (program is not None and program.is_watcher),
         )
-        player = PlayerHandle(self.warm_parent, room, self._confinement)
+        confinement = self._confinement
+        if room.is_watcher:  # a vendor's profiler takes most of a GPU's memory, to restore it between its passes
+            confinement = replace(confinement, cards=())
+        player = PlayerHandle(self.warm_parent, room, confinement)
         stopped = False
         try:
             player.await_ready()
