@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from harness.referee.reference import Reference
 from harness.task.task import Board, load_task
 from harness.task_check.make_wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 from harness.task_check.probe_reference import ProbeFinding, find_flaws
@@ -303,3 +304,42 @@ def test_rounding_keeps_the_dtype_and_changes_only_more_precise_tensors() -> Non
     assert after["x"].item() == torch.tensor(0.1).half().float().item() != tree["x"].item()
     assert after["n"] is tree["n"]
     assert lower_precision(torch.tensor([3])) is None
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.referee.spare_memory._SHARE", 0.004)
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize(
+    ("parts", "who"),
+    [
+        ([GENERATE.replace("torch.randn(size)", "torch.randn(size).repeat(2**29)")], "generate_input"),
+        ([KERNEL.replace("2 * data", "2 * data.repeat(2**29)[: len(data)]")], "ref_kernel"),
+        ([check("torch.empty(2**29); return compare(output, right, rtol=1e-5, atol=1e-7)")], "check_implementation"),
+    ],
+)
+def test_a_case_that_does_not_fit_this_machine_is_named_with_the_rule(
+    parts: list[str], who: str, tmp_path: Path
+) -> None:
+    (flaw,) = flaws(find_flaws(board(tmp_path, *parts)))
+    assert flaw.startswith(f"{who} ran out of memory: inputs and output of a case may take a third of a machine's")
+    assert torch.empty(2**29).numel(), "only the task's code is limited"
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_an_output_whose_comparison_does_not_fit_is_wrong_and_no_fault_of_the_judge(tmp_path: Path) -> None:
+    broadcasts = check("return bool(torch.allclose(output, right))")
+    reference = Reference(board(tmp_path, broadcasts), "cpu")
+    data = reference.generate({"size": 1 << 15}, 1)
+    assert reference.check(data, 2 * data) == ""
+    assert "shape (32768, 1), expected (32768,)" in reference.check(data, 2 * data[:, None])
+
+
+def test_tests_too_large_to_keep_get_no_wrong_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.task_check.probe_reference._KEPT_GIB", 100 * 2**-30)
+    found = find_flaws(board(tmp_path, check("return True, ''")))
+    assert "accepts only zeros" in flaws(found)
+    large = [one.where for one in found if "too large for wrong answers" in one.message]
+    assert large == [board(tmp_path).tests[1].name]

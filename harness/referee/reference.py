@@ -12,7 +12,9 @@ accepted the reference's own output for the same inputs, so participants are nev
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import importlib
 import inspect
 import math
@@ -20,10 +22,9 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 
@@ -31,6 +32,7 @@ from harness.gpu.gpu_errors import is_out_of_memory
 from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind
 from harness.referee.checker import compare, describe, is_same, mismatch, pairs, tensors
+from harness.referee.spare_memory import SpareMemory, ran_out, too_large
 from harness.referee.task_modules import TaskFiles
 from harness.referee.uninitialised import FillUninitialised
 from harness.referee.values import UnsupportedInput, deal, moved
@@ -40,12 +42,26 @@ FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
 EQUAL_DRAWS = 32
 """A generator that returns the same values for this many seeds ignores its seed; a coin flip may repeat five times."""
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _REFUSED = "the task's check rejects this output"
 _LEAVE_OUT_DEVICE = "this board runs on the CPU: do not name a device, so that tensors use the board's"
 _REWRITTEN = (
     "the task was rewritten from cuda to cpu, where torch may lack features that it uses; "
     "import it without --device-alias, and judge it on a GPU"
 )
+
+
+def _within_memory(method: Callable[Concatenate[Reference, P], R]) -> Callable[Concatenate[Reference, P], R]:
+    """Let the method raise a JudgeError if it needs more memory than the machine has."""
+
+    @functools.wraps(method)
+    def limited(self: Reference, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self.memory:
+            return method(self, *args, **kwargs)
+
+    return limited
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,8 @@ class Reference:
         task = board.task
         self._files = TaskFiles(task.folder, {**task.shared_files, "reference.py": task.reference.encode()})
         self.device = torch.device(device)
+        # On a GPU, tensors are in the GPU's memory, whose driver reserves much of the host's for itself.
+        self.memory = SpareMemory() if self.device.type == "cpu" else contextlib.nullcontext()
         self._is_rewritten = bool(task.device_alias)
         self._module = ModuleType("reference")
         with self._blaming("reference.py"):
@@ -82,12 +100,14 @@ class Reference:
         self._takes_seed = _takes_seed(self._module.generate_input)
         self._is_oldest_form = _is_oldest_form(self._module.check_implementation)
 
+    @_within_memory
     def generate(self, params: Mapping[str, Any], seed: int) -> Any:
         """Generate the inputs of a case.  Seeds all random generators, so that equal seeds give equal inputs."""
         _seed_generators(seed, self.device)
         with torch.no_grad(), FillUninitialised():
             return self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
 
+    @_within_memory
     def compute(self, data: Any) -> Any:
         """The reference's answer; does not change `data`."""
         return self._call("ref_kernel", copy.deepcopy(data))
@@ -98,6 +118,7 @@ class Reference:
             torch.cuda.synchronize()
         return time.perf_counter()
 
+    @_within_memory
     def check(self, data: Any, output: Any) -> str:
         """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
         if self.device.type != "cpu":  # the output was read into host memory
@@ -107,6 +128,7 @@ class Reference:
             self._require_own_answer_accepted(data)
         return message
 
+    @_within_memory
     def objection(self, data: Any, output: Any) -> str:
         """As `check`, for inputs whose reference answer is known to be accepted."""
         try:
@@ -123,6 +145,7 @@ class Reference:
             raise said
         return said
 
+    @_within_memory
     def failure(self, data: Any, output: Any) -> str:
         """Why the check itself crashes on an output of the right form; "" if it answers or raises AssertionError."""
         try:
@@ -132,20 +155,19 @@ class Reference:
             return "" if is_answer else raised.summary
         return ""
 
+    @_within_memory
     def probe(self, params: Mapping[str, Any]) -> bool:
         """Try a case with the reference alone before judging; return whether different seeds give different inputs.
 
         Raises:
             TaskError: a function raises or returns a value that cannot be sent to a player, the reference changes its
                 inputs, or the check rejects the reference's own answer.
+            JudgeError: the case does not fit this machine's memory.
         """
         seed = _first_seed(params)
         data = self.generate(params, seed)
         self._require_plain("generate_input", data)
-        given = copy.deepcopy(data)
-        output = self._call("ref_kernel", given)
-        self._require_plain("ref_kernel", output)
-        self._require_unchanged(data, given, output)
+        self._require_unchanged(data)
         self._require_own_answer_accepted(data)
         return self._varies(params, seed, data)
 
@@ -171,24 +193,27 @@ class Reference:
             self._returned[key] = self._find_returned(params)
         return self._returned[key]
 
+    @_within_memory
     def _find_returned(self, params: Mapping[str, Any]) -> Returned:
         data = self.generate(params, _first_seed(params))
-        given = copy.deepcopy(data)
-        tree = self._call("ref_kernel", given)
-        output = tuple(tensors(tree))
-        buffers = self._find_buffers(data, given, {_storage(tensor) for tensor in output if tensor.numel()})
-        filled = {_storage(tensor) for index, tensor in enumerate(tensors(given)) if index in buffers}
-        sizes = (tensor.numel() * tensor.element_size() for tensor in output if _storage(tensor) not in filled)
-        return Returned(buffers, tuple(sizes), deal(tree, self.device).nodes)
-
-    def _find_buffers(self, data: Any, given: Any, returned: set[int]) -> frozenset[int]:
-        buffers = frozenset(i for i, tensor in enumerate(tensors(given)) if _storage(tensor) in returned)
-        poisoned = copy.deepcopy(data)
-        for index, tensor in enumerate(tensors(poisoned)):
-            if index in buffers:
-                tensor.fill_(math.nan if tensor.is_floating_point() else 1)
+        buffers, sizes, nodes = self._find_buffers(data)
         # A buffer that is read before it is written, such as an accumulator, is an input.
-        return buffers if buffers and not self._ask(data, self.compute(poisoned)) else frozenset()
+        if buffers and self._ask(data, self._call("ref_kernel", _poisoned(data, buffers))):
+            buffers = frozenset()
+        fresh = tuple(size for size, is_input in sizes if not (is_input and buffers))
+        return Returned(buffers, fresh, nodes)
+
+    def _find_buffers(self, data: Any) -> tuple[frozenset[int], list[tuple[int, bool]], int]:
+        """The inputs that the reference returns; each returned tensor's size, and whether it is one; the nodes."""
+        given = copy.deepcopy(data)
+        answer = self._call("ref_kernel", given)
+        returned = {_storage(tensor) for tensor in tensors(answer) if tensor.numel()}
+        buffers = [
+            (place, _storage(tensor)) for place, tensor in enumerate(tensors(given)) if _storage(tensor) in returned
+        ]
+        filled = {storage for _, storage in buffers}
+        sizes = [(tensor.numel() * tensor.element_size(), _storage(tensor) in filled) for tensor in tensors(answer)]
+        return frozenset(place for place, _ in buffers), sizes, deal(answer, self.device).nodes
 
     def _ask(self, data: Any, output: Any) -> str:
         """The message of `check_implementation`, in any of its forms."""
@@ -228,7 +253,10 @@ class Reference:
         others = range(seed + 1, seed + EQUAL_DRAWS)
         return any(not is_same(self.generate(params, other), data) for other in others)
 
-    def _require_unchanged(self, data: Any, given: Any, output: Any) -> None:
+    def _require_unchanged(self, data: Any) -> None:
+        given = copy.deepcopy(data)
+        output = self._call("ref_kernel", given)
+        self._require_plain("ref_kernel", output)
         returned = {_storage(tensor) for tensor in tensors(output)}
         for where, before, after in pairs(data, given, "data"):
             # A changed tensor that is also returned is an output buffer, so the change is intended.
@@ -240,7 +268,7 @@ class Reference:
         with self._blaming(function):
             return getattr(self._module, function)(*args, **kwargs)
 
-    @contextmanager
+    @contextlib.contextmanager
     def _blaming(self, function: str) -> Iterator[None]:
         """Run the task's code with its files importable and its device as default; exceptions become `TaskError`s."""
         try:
@@ -250,6 +278,8 @@ class Reference:
             if isinstance(error, SystemExit) and not self._files.is_innermost(error):
                 raise  # a signal interrupted the task's code
             summary = f"{type(error).__name__}: {error}".splitlines()[0]
+            if ran_out(error):
+                raise too_large(function) from None
             if self.device.type != "cpu" and _found_no_room(function, error, summary):
                 raise JudgeError(
                     f"{function} ran out of the GPU memory that the player left: {summary}; lower gpu_memory_gib to "
@@ -292,6 +322,15 @@ def _explain(output: Any, expected: Any) -> str:
     """A likely reason for a check that only returned False."""
     right, message = compare(output, expected, rtol=1e-3, atol=1e-5)
     return _REFUSED if right else f"{_REFUSED}; compared with the reference, {message}"
+
+
+def _poisoned(data: Any, places: frozenset[int]) -> Any:
+    """A copy in which these tensors contain no useful numbers."""
+    copied = copy.deepcopy(data)
+    for index, tensor in enumerate(tensors(copied)):
+        if index in places:
+            tensor.fill_(math.nan if tensor.is_floating_point() else 1)
+    return copied
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -18,12 +18,13 @@ from typing import Any
 
 import torch
 
-from harness.records.errors import TaskError
+from harness.records.errors import JudgeError, TaskError
 from harness.records.stats import MIN_PAIRS
 from harness.referee.checker import compare
 from harness.referee.reference import Reference
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
 from harness.referee.values import deal
+from harness.sandbox.watched_memory import MACHINE_BYTES
 from harness.task.task import Board, Case
 from harness.task_check import make_wrong_answers
 
@@ -31,6 +32,8 @@ CALLS = 2 * MIN_PAIRS * (WARMUPS + SAMPLES) + CALIBRATIONS * (WARMUPS + SAMPLES)
 """Minimum number of inputs that a ranked benchmark generates and checks."""
 
 _GIB = 2**30
+_KEPT_GIB = MACHINE_BYTES / _GIB / 12
+"""Total size of the tests' inputs and answers that are kept to make wrong answers from."""
 _AS_COARSE = {
     torch.float16: ("tf32", "float16", "bfloat16", "float8", "float4"),
     torch.bfloat16: ("bfloat16", "float8", "float4"),
@@ -92,16 +95,17 @@ def find_flaws(
     except TaskError as error:
         return [ProbeFinding(where="reference.py", message=str(error), is_fatal=True)]
     found: list[ProbeFinding] = []
-    tests = _play_all(reference, board.tests, on_step, found)
-    if len(tests) == len(board.tests):
+    tests = _play_all(reference, board, board.tests, on_step, found, _KEPT_GIB)
+    is_complete = len(tests) == len(board.tests)
+    tests = list(_kept(tests, found))
+    if is_complete and tests:
         on_step("wrong answers")
         found += _as_far_as_it_goes(_accepted_wholesale(reference, board, tests))
         found += _as_far_as_it_goes(_accepted_somewhere(reference, tests))
         found += _as_far_as_it_goes(_failing(reference, tests))
         found += _as_far_as_it_goes(_unsteady(reference, tests))
-    found += _too_large(board, tests)
     del tests
-    found += _too_slow(board, _play_all(reference, board.benchmarks, on_step, found, board))
+    found += _too_slow(board, _play_all(reference, board, board.benchmarks, on_step, found))
     return found
 
 
@@ -110,15 +114,16 @@ def find_flaws(
 
 def _play_all(
     reference: Reference,
+    board: Board,
     cases: Sequence[Case],
     on_step: Callable[[str], None],
     found: list[ProbeFinding],
-    board: Board | None = None,
+    kept_gib: float = 0.0,
 ) -> list[_PlayedCase]:
     """Play all cases; return those that can be played, and add a finding for each distinct failure.
 
     Args:
-        board: if given, check its memory limit right away and keep no tensors, because benchmarks may be large.
+        kept_gib: the total size of the tensors to keep; the others are dropped at once.
     """
     played = []
     for number, case in enumerate(cases, 1):
@@ -126,16 +131,25 @@ def _play_all(
         try:
             varies = reference.probe(case.params)
             one = replace(_play(reference, case), varies=varies)
-        except TaskError as error:
+        except (TaskError, JudgeError) as error:  # a JudgeError: it does not fit this machine
             if all(one.message != str(error) for one in found):
                 found.append(ProbeFinding(where=case.name, message=str(error)))
             continue
-        if board:
-            found += _too_large(board, [one])
-            one = replace(one, data=None, answer=None)
-        played.append(one)
+        found += _too_large(board, one)
+        kept_gib -= one.gib
+        played.append(one if kept_gib >= 0 else replace(one, data=None, answer=None))
     found += _constant(reference, played, found)
     return played
+
+
+def _kept(tests: Sequence[_PlayedCase], found: list[ProbeFinding]) -> Iterator[_PlayedCase]:
+    """The tests to make wrong answers from; adds a finding for those that are too large for this machine."""
+    for one in tests:
+        if one.data is not None:
+            yield one
+        else:
+            message = "is too large for wrong answers on this machine; the other tests are tried with them"
+            found.append(ProbeFinding(where=one.case.name, message=message, is_fault=False))
 
 
 def _constant(
@@ -179,12 +193,11 @@ def _play(reference: Reference, case: Case, turn: int = 0) -> _PlayedCase:
     )  # fmt: skip
 
 
-def _too_large(board: Board, played: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
+def _too_large(board: Board, one: _PlayedCase) -> Iterator[ProbeFinding]:
     limit = board.limits.memory_gib
-    for one in played:
-        if one.data is not None and one.gib > limit / 2:
-            message = f"inputs and answer need {one.gib:.2g} GiB; memory_gib is {limit:g}"
-            yield ProbeFinding(where=one.case.name, message=message, is_fault=one.gib > limit)
+    if one.gib > limit / 2:
+        message = f"inputs and answer need {one.gib:.2g} GiB; memory_gib is {limit:g}"
+        yield ProbeFinding(where=one.case.name, message=message, is_fault=one.gib > limit)
 
 
 def _too_slow(board: Board, benchmarks: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:
@@ -212,6 +225,8 @@ def _as_far_as_it_goes(flaws: Iterator[ProbeFinding]) -> Iterator[ProbeFinding]:
         yield from flaws
     except TaskError as error:  # the check returns neither right nor wrong
         yield ProbeFinding(where="wrong answers", message=str(error))
+    except JudgeError as error:  # they do not fit this machine
+        yield ProbeFinding(where="wrong answers", message=f"not all were tried: {error}", is_fault=False)
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         # Torch does not support every operation for every dtype.
         message = f"not all were tried: making them from this answer failed ({type(error).__name__}: {error})"
