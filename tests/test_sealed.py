@@ -37,7 +37,7 @@ pytestmark = pytest.mark.walls
 
 WAIT_S = 0.02
 """The work that attacks try to hide."""
-MOST_CALLS = 6
+MOST_CALLS = 3
 """Of a window, as the tests' anchor is hundreds of times faster."""
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
 SLEEPY = f"import time\ndef custom_kernel(data):\n    time.sleep({WAIT_S})\n    return data + 1\n"
@@ -85,6 +85,7 @@ def attack(code):
 def few_calls_per_window():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.referee.sealed._MOST_CALLS", MOST_CALLS)
+        patch.setattr("harness.referee.sampling.CALIBRATIONS", 1)
         yield
 
 
@@ -149,11 +150,11 @@ def test_the_inputs_of_one_window_have_unrelated_seeds():
 def test_a_replay_has_as_many_calls_in_a_window_and_the_same_inputs(board, gpu):
     first = judge(board, submission(GOOD), Mode.BENCHMARK, device=gpu)
     (case,) = first.benchmarks
-    timing = case.timing.model_copy(update={"calls_per_sample": 5})
+    timing = case.timing.model_copy(update={"calls_per_sample": 2})
     given = first.model_copy(update={"cases": (*first.tests, case.model_copy(update={"timing": timing}))})
     again = judge(board, submission(GOOD), Mode.BENCHMARK, device=gpu, replay=Replay(given))
-    assert again.benchmarks[0].timing.calls_per_sample == 5
-    assert claim_sentence(again).endswith("They are means of up to 5 calls in one window.")
+    assert again.benchmarks[0].timing.calls_per_sample == 2
+    assert claim_sentence(again).endswith("They are means of up to 2 calls in one window.")
     assert again.benchmarks[0].digests == case.digests
 
 
@@ -435,10 +436,16 @@ HONEST = {
 }
 
 
+GUESSES = {"a kernel that waits for the inputs from before the window on"}
+"""Those that may take what is in the place of the inputs before they are revealed for inputs."""
+
+
 @pytest.mark.exploit
-@pytest.mark.parametrize("code", HONEST.values(), ids=HONEST)
-def test_an_attack_on_the_time_of_sealed_memory_gains_nothing(play, code):
-    judgement = play(attack(code), Mode.BENCHMARK)
+@pytest.mark.parametrize("name", HONEST)
+def test_an_attack_on_the_time_of_sealed_memory_gains_nothing(play, name):
+    judgement = play(attack(HONEST[name]), Mode.BENCHMARK)
+    if name in GUESSES and judgement.verdict is Verdict.WRONG_ANSWER:
+        return
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     timing = judgement.benchmarks[0].timing
     assert timing.submission_us + timing.bound_us >= WAIT_S * 1e6

@@ -111,9 +111,8 @@ class Border:
         gate = draw_gate()
         self._ask({"do": "prepare", "ns": int(wait_us * 1000), "gate": gate})
         if reveals_late:
-            self.memory.reveal(gate)
-        else:
-            self.memory.open_gate(gate)
+            self.memory.reveal()  # only some kinds of players wait for the gate
+        self.memory.open_gate(gate)
         start = time.perf_counter()
         self._send({"do": "go"})
         if stops:
