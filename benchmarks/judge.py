@@ -108,7 +108,7 @@ def _start_up(repeat: int) -> Steps:
 
 def _players(board: Board, repeat: int) -> Steps:
     from harness.referee.referee import Referee
-    from harness.referee.reference import Reference
+    from harness.reference.reference import Reference
     from harness.sandbox.sandbox import Sandbox
 
     steps: Steps = {"sandbox and warm parent": [], "a fresh player, loaded and killed": []}
@@ -128,7 +128,7 @@ def _call(board: Board, repeat: int) -> Steps:
     """Time one call of the first benchmark with a player that does nothing, and the referee's work around it."""
     from harness.referee.orders import Deadline
     from harness.referee.referee import Referee
-    from harness.referee.reference import Reference
+    from harness.reference.reference import Reference
     from harness.sandbox.sandbox import Sandbox
 
     steps: Steps = {"a call": [], "null window": [], "inputs": [], "check": []}

@@ -239,8 +239,8 @@ def _measure_cost(board: Board, raw: Raw) -> None:
     from harness.judge import open_context
     from harness.referee.orders import Deadline
     from harness.referee.referee import Referee as Referee
-    from harness.referee.reference import Reference
     from harness.referee.sampling import SAMPLES, WARMUPS
+    from harness.reference.reference import Reference
     from harness.rules.runs import Runs
 
     class Clocked(Reference):

@@ -3,6 +3,6 @@
 The name of this module never changes: a changed `reference.py` would start the board anew.
 """
 
-from harness.referee.checker import compare
+from harness.reference.checker import compare
 
 __all__ = ["compare"]

@@ -10,9 +10,9 @@ import torch
 
 from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind
-from harness.referee.checker import compare
-from harness.referee.reference import Reference, Returned
-from harness.referee.uninitialised import FillUninitialised
+from harness.reference.checker import compare
+from harness.reference.reference import Reference, Returned
+from harness.reference.uninitialised import FillUninitialised
 from harness.task.task import Board, Case, load_task
 
 NAN, INF = float("nan"), float("inf")
@@ -44,7 +44,7 @@ CASE = {"size": 8, "seed": 1}
 
 def board(folder: Path, *parts: str, **shared: str) -> Board:
     """A board whose reference.py is made of `parts`, after two lines of imports."""
-    reference = "import torch\nfrom harness.referee.checker import compare\n" + "".join(
+    reference = "import torch\nfrom harness.reference.checker import compare\n" + "".join(
         parts or (GENERATE, KERNEL, CHECK)
     )
     files = {"task.yml": TASK_YML, "reference.py": reference, "task.py": "", "template.py": EXAMPLE}

@@ -35,7 +35,7 @@ from harness.inside.protocol import (
 )
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from harness.referee.values import UnsupportedInput, deal
+from harness.reference.values import UnsupportedInput, deal
 from harness.sandbox.bubblewrap import ENVIRONMENT
 from harness.task.submission import Submission
 from harness.task.task import load_task

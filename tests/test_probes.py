@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.referee.reference import Reference
+from harness.reference.reference import Reference
 from harness.task.task import Board, load_task
 from harness.task_check.make_wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 from harness.task_check.probe_reference import ProbeFinding, find_flaws
@@ -308,7 +308,7 @@ def test_rounding_keeps_the_dtype_and_changes_only_more_precise_tensors() -> Non
 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.referee.spare_memory._SHARE", 0.004)
+    monkeypatch.setattr("harness.reference.spare_memory._SHARE", 0.004)
 
 
 @pytest.mark.usefixtures("little_memory")

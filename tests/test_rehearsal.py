@@ -10,7 +10,7 @@ from harness.judge import Sitting
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from harness.referee.reference import Reference
+from harness.reference.reference import Reference
 from harness.sandbox.sandbox import Sandbox
 from harness.task.submission import Submission
 from harness.task.task import Board, load_task

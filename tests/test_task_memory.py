@@ -17,8 +17,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from harness.referee.reference import Reference
-from harness.referee.task_modules import TaskFiles
+from harness.reference.reference import Reference
+from harness.reference.task_modules import TaskFiles
 from harness.task.task import Board, Case, Task, load_tasks
 from scripts.competition.gpu_models import find_model, gpu_models
 

@@ -47,7 +47,7 @@ def test_a_shipped_task_has_a_throughput_in_every_benchmark_of_every_board(task:
 
 @pytest.mark.parametrize("task", SHIPPED.values(), ids=SHIPPED)
 def test_a_shipped_task_moves_the_bytes_of_its_inputs_and_outputs(task: Task) -> None:
-    from harness.referee.reference import Reference
+    from harness.reference.reference import Reference
 
     board = task.board("CPU")
     case = next(case for case in board.tests[1:] if not case.params.get("ignored"))

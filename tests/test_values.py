@@ -7,7 +7,7 @@ import torch
 
 from harness.inside.protocol import TensorSpec
 from harness.records.verdict import Foul, Verdict
-from harness.referee.values import collect, deal
+from harness.reference.values import collect, deal
 
 
 class OnAGpu(torch.Tensor):

@@ -1,1 +1,1 @@
-"""One call (inputs, timing window, output, check), sampling, reference and checker."""
+"""One call (the window, the ways for inputs and outputs, the clock), and sampling."""

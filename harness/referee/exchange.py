@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from harness.referee.orders import Deadline
-from harness.referee.reference import Returned
-from harness.referee.values import Deal
+from harness.reference.reference import Returned
+from harness.reference.values import Deal
 
 
 class Exchange(Protocol):

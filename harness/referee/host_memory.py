@@ -14,8 +14,8 @@ from harness.inside.protocol import Done, TensorSpec, tensors_of
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline, Orders, expect
-from harness.referee.reference import Returned
-from harness.referee.values import Deal, collect, elements_of, span_bytes
+from harness.reference.reference import Returned
+from harness.reference.values import Deal, collect, elements_of, span_bytes
 
 _POISON = torch.frombuffer(bytearray(os.urandom(256 << 10)), dtype=torch.uint8)
 _INPUTS_GONE = "The memory of the inputs was freed or made read-only."

@@ -29,11 +29,11 @@ from harness.referee.digest import digest
 from harness.referee.exchange import Exchange
 from harness.referee.host_memory import HostMemory
 from harness.referee.orders import Deadline, Orders, expect
-from harness.referee.reference import Reference, Returned
 from harness.referee.sealed import Sealed, driver_of
 from harness.referee.self_timing import Outside
 from harness.referee.staged import Staged
-from harness.referee.values import Deal, UnsupportedInput, deal
+from harness.reference.reference import Reference, Returned
+from harness.reference.values import Deal, UnsupportedInput, deal
 from harness.sandbox.player_handle import PlayerHandle
 from harness.task.compile import Recipe, explain, ran_out_of_memory
 

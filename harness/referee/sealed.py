@@ -32,8 +32,8 @@ from harness.inside.protocol import ALIGNMENT, MAX_LEAVES, MAX_MESSAGE, Done, Un
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline, Orders, expect
-from harness.referee.reference import Returned
-from harness.referee.values import Deal, collect, span_bytes
+from harness.reference.reference import Returned
+from harness.reference.values import Deal, collect, span_bytes
 
 _SPARE_BYTES = 1 << 20
 """Room for outputs of a wrong shape or dtype, so that the check can say what is wrong with them."""

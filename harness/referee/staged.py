@@ -16,9 +16,9 @@ from harness.gpu.device import Side
 from harness.inside.protocol import Done, Filled, Timed, tensors_of
 from harness.referee.host_memory import HostMemory
 from harness.referee.orders import Deadline, Orders, expect
-from harness.referee.reference import Returned
 from harness.referee.self_timing import Outside
-from harness.referee.values import Deal
+from harness.reference.reference import Returned
+from harness.reference.values import Deal
 
 
 class Staged:

@@ -17,9 +17,9 @@ from harness.records.replay import Replay
 from harness.records.verdict import Foul
 from harness.referee.orders import Deadline
 from harness.referee.referee import Referee
-from harness.referee.reference import Reference
 from harness.referee.sealed import calls_that_fit
-from harness.referee.values import deal
+from harness.reference.reference import Reference
+from harness.reference.values import deal
 from harness.rules import phase
 from harness.rules.phase import Phase, SideFoul
 from harness.rules.quiet import Quiet

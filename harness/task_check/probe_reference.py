@@ -20,10 +20,10 @@ import torch
 
 from harness.records.errors import JudgeError, TaskError
 from harness.records.stats import MIN_PAIRS
-from harness.referee.checker import compare
-from harness.referee.reference import Reference
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
-from harness.referee.values import deal
+from harness.reference.checker import compare
+from harness.reference.reference import Reference
+from harness.reference.values import deal
 from harness.sandbox.watched_memory import MACHINE_BYTES
 from harness.task.task import Board, Case
 from harness.task_check import make_wrong_answers

@@ -35,8 +35,8 @@ _REFEREE = {
     "harness/referee/host_memory.py": "on a CPU: passes inputs and outputs through the player's memory",
     "harness/referee/sealed.py": "on NVIDIA's GPUs: reveals inputs for one window, and times it on the GPU",
     "harness/referee/sampling.py": "how often to play each benchmark, and the times that follow from the samples",
-    "harness/referee/reference.py": "calls the task's own code",
-    "harness/referee/checker.py": "`compare`, which tasks use to check outputs",
+    "harness/reference/reference.py": "calls the task's own code",
+    "harness/reference/checker.py": "`compare`, which tasks use to check outputs",
     "harness/inside/player.py": "imports and calls the submission, in the sandbox",
 }
 _COMPILER = {"harness/task/compile.py": "compiles the submission: which compiler, which flags"}

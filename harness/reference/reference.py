@@ -31,11 +31,11 @@ import torch
 from harness.gpu.gpu_errors import is_out_of_memory
 from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind
-from harness.referee.checker import compare, describe, is_same, mismatch, pairs, tensors
-from harness.referee.spare_memory import SpareMemory, ran_out, too_large
-from harness.referee.task_modules import TaskFiles
-from harness.referee.uninitialised import FillUninitialised
-from harness.referee.values import UnsupportedInput, deal, moved
+from harness.reference.checker import compare, describe, is_same, mismatch, pairs, tensors
+from harness.reference.spare_memory import SpareMemory, ran_out, too_large
+from harness.reference.task_modules import TaskFiles
+from harness.reference.uninitialised import FillUninitialised
+from harness.reference.values import UnsupportedInput, deal, moved
 from harness.task.task import Board, Case
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
