@@ -29,10 +29,10 @@ from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
-from harness.reference import checker, values
 from harness.referee.host_memory import HostMemory
 from harness.referee.orders import Deadline, Orders
 from harness.referee.referee import Referee
+from harness.reference import checker, values
 from harness.rules.context import Context
 from harness.sandbox import bubblewrap, freezer
 from harness.sandbox.player_handle import PlayerHandle

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from harness.records.errors import JudgeError
 from harness.reference.reference import Reference
 from harness.task.task import Board, load_task
 from harness.task_check.make_wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
@@ -337,9 +338,26 @@ def test_an_output_whose_comparison_does_not_fit_is_wrong_and_no_fault_of_the_ju
     assert "shape (32768, 1), expected (32768,)" in reference.check(data, 2 * data[:, None])
 
 
+@pytest.mark.usefixtures("little_memory")
+def test_an_output_whose_numbers_exhaust_the_memory_of_a_check_is_wrong(tmp_path: Path) -> None:
+    counts = check("torch.zeros(int(output.abs().max())); return compare(output, right, rtol=1e-5, atol=1e-7)")
+    reference = Reference(board(tmp_path, counts), "cpu")
+    data = reference.generate({"size": 8}, 1)
+    assert reference.check(data, 2 * data) == ""
+    assert "takes more memory than there is" in reference.check(data, torch.full((8,), 2.0**32))
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_check_with_too_little_memory_for_any_output_is_no_fault_of_a_submission(tmp_path: Path) -> None:
+    reference = Reference(board(tmp_path, check("return bool(torch.zeros(2**32).sum() == 0)")), "cpu")
+    data = reference.generate({"size": 8}, 1)
+    with pytest.raises(JudgeError, match="check_implementation ran out of memory"):
+        reference.check(data, 2 * data)
+
+
 def test_tests_too_large_to_keep_get_no_wrong_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.task_check.probe_reference._KEPT_GIB", 100 * 2**-30)
     found = find_flaws(board(tmp_path, check("return True, ''")))
     assert "accepts only zeros" in flaws(found)
-    large = [one.where for one in found if "too large for wrong answers" in one.message]
+    large = [one.where for one in found if "too large to try wrong answers" in one.message]
     assert large == [board(tmp_path).tests[1].name]

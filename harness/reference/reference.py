@@ -123,8 +123,11 @@ class Reference:
         """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
         if self.device.type != "cpu":  # the output was read into host memory
             output = moved(output, self.device)
-        message = self.objection(data, output)
-        if message:
+        try:
+            message = self.objection(data, output)
+        except JudgeError:
+            message = f"{_REFUSED}: checking it takes more memory than there is"
+        if message:  # if the check has too little memory for any output, this raises
             self._require_own_answer_accepted(data)
         return message
 
@@ -312,9 +315,9 @@ class _Raised(TaskError):
 
 
 def _found_no_room(function: str, error: BaseException, summary: str) -> bool:
-    """Whether memory ran out.  For checks, only the exception's type counts: the output may control its text."""
+    """Whether GPU memory ran out.  For checks, only the exception's type counts: the output may control its text."""
     if function == "check_implementation":
-        return isinstance(error, MemoryError | torch.cuda.OutOfMemoryError)
+        return isinstance(error, torch.cuda.OutOfMemoryError)
     return is_out_of_memory(summary)
 
 

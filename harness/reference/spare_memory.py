@@ -36,8 +36,8 @@ class SpareMemory:
     def __enter__(self) -> Self:
         if not self._depth:
             self._before = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-            limits = [limit for limit in (soft, self._most_bytes) if limit != resource.RLIM_INFINITY]
-            resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+            most = self._most_bytes if soft == resource.RLIM_INFINITY else min(soft, self._most_bytes)
+            resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
         self._depth += 1
         return self
 

@@ -148,7 +148,7 @@ def _kept(tests: Sequence[_PlayedCase], found: list[ProbeFinding]) -> Iterator[_
         if one.data is not None:
             yield one
         else:
-            message = "is too large for wrong answers on this machine; the other tests are tried with them"
+            message = "is too large to try wrong answers on it on this machine"
             found.append(ProbeFinding(where=one.case.name, message=message, is_fault=False))
 
 
