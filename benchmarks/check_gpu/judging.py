@@ -82,6 +82,7 @@ def kernel_of(body):
 """A kernel that torch compiles at run time, for accesses that none of its operators makes."""
 _HOARD = ("while True:", "    try:", "        hoard.append(torch.empty(1 << 26, dtype=torch.uint8, device=a.device))",
           "    except torch.OutOfMemoryError:", "        break", "return a + b")  # fmt: skip
+_PINNED = ("while True:", "    hoard.append(torch.empty(1 << 28, dtype=torch.uint8, pin_memory=True))")
 _ONE_GPU = r'nodes = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]'
 _ASIDE = "stream = torch.cuda.Stream() if torch.cuda.is_available() else None\n"
 _STAY = "stayed = []\nstay = lambda: stayed or stayed.append(torch.cuda._sleep(1 << 60))\n"
@@ -113,6 +114,8 @@ CHECKS = (
     GpuCheck(name="a kernel that runs across calls", verdict="TLE", source=_kernel(
         "with torch.cuda.stream(stream):", "    stay()", "return a + b",
         before=_ASIDE + _STAY + _HURRIED + _AWAITED)),
+    GpuCheck(name="all of the machine's memory, pinned", source=_kernel(*_PINNED, before="hoard = []\n"), verdict="MLE",
+          says="GiB of memory"),
     GpuCheck(name="more than the GPU's memory", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
     GpuCheck(name="an index out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE",
           says="out of bounds"),

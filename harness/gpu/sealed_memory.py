@@ -18,8 +18,10 @@ with one L2 cache, which no document promises for two processes.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import secrets
+from collections.abc import Iterator
 from ctypes import c_void_p
 from types import TracebackType
 from typing import Self
@@ -64,6 +66,8 @@ class SealedMemory:
             self._copy, self._fill = (driver.kernel(module, name) for name in ("copy", "fill"))
             self._stream = driver.stream()
             exits.callback(driver.call, "cuStreamDestroy_v2", self._stream)
+            self._launched = driver.allocate_word()
+            exits.callback(driver.free_word, self._launched)
             self._events = [driver.event() for _ in range(2)]
             for event in self._events:
                 exits.callback(driver.call, "cuEventDestroy_v2", event)
@@ -118,14 +122,15 @@ class SealedMemory:
         Then open the gate with this number.  Without one, return when all is there.
         """
         self._driver.wait()
-        self._driver.call("cuEventRecord", self._events[0], self._stream)
-        self._launch(self._copy, Mapping(self._inputs.address, self._inputs.size - ALIGNMENT), self.offered.address)
         # A player can ask for lines that stay in the cache; whether this reaches another process's is not documented.
         self._driver.call("cuCtxResetPersistingL2Cache")
-        self._overwrite(self._caches)
-        if gate:
-            self.open_gate(gate)
-        else:
+        with self._all_at_once():
+            self._driver.call("cuEventRecord", self._events[0], self._stream)
+            self._launch(self._copy, Mapping(self._inputs.address, self._inputs.size - ALIGNMENT), self.offered.address)
+            self._overwrite(self._caches)
+            if gate:
+                self.open_gate(gate)
+        if not gate:
             self._driver.wait(self._stream)
 
     def open_gate(self, number: int) -> None:
@@ -142,9 +147,21 @@ class SealedMemory:
         return min(self._time_copy(size) for _ in range(3)) if size else 0.0
 
     def _time_copy(self, size: int) -> float:
-        self._driver.call("cuEventRecord", self._events[0], self._stream)
-        self._launch(self._copy, Mapping(self.sealed.address, min(size, self.sealed.size)), self._outputs.address)
+        with self._all_at_once():
+            self._driver.call("cuEventRecord", self._events[0], self._stream)
+            self._launch(self._copy, Mapping(self.sealed.address, min(size, self.sealed.size)), self._outputs.address)
         return self._end_us()
+
+    @contextlib.contextmanager
+    def _all_at_once(self) -> Iterator[None]:
+        """Let the GPU start only when the block has launched all of its work, so that times do not contain launches."""
+        number = self._launched.value + 1
+        if self._driver.can_wait:
+            self._driver.wait_for_value(self._stream.value, ctypes.addressof(self._launched), number)
+        try:
+            yield
+        finally:
+            self._launched.value = number
 
     def _end_us(self) -> float:
         self._driver.call("cuEventRecord", self._events[1], self._stream)

@@ -234,6 +234,18 @@ class Driver:
     def _forget(self, memory: Mapping) -> None:
         Driver.held_bytes -= self._own.pop(memory.address, 0)
 
+    def allocate_word(self) -> ctypes.c_uint32:
+        """A word of the host's memory, 0 at first, for which streams can wait; `free_word` frees it."""
+        address = ctypes.c_void_p()
+        self.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(ctypes.sizeof(ctypes.c_uint32)), 0)
+        assert address.value
+        word = ctypes.c_uint32.from_address(address.value)
+        word.value = 0
+        return word
+
+    def free_word(self, word: ctypes.c_uint32) -> None:
+        self.call("cuMemFreeHost", ctypes.c_void_p(ctypes.addressof(word)))
+
     def write(self, address: int, data: bytes) -> None:
         self.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(address), data, ctypes.c_size_t(len(data)))
         self.call("cuStreamSynchronize", None)  # the copy returns when the data is staged, not when it is there

@@ -286,6 +286,11 @@ int cuMemAlloc_v2(uint64_t *address, size_t size) {
 }
 
 int cuMemFree_v2(uint64_t address) { return free((void *)address), SUCCESS; }
+int cuMemHostAlloc(void **memory, size_t size, unsigned) {
+    *memory = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+    return *memory ? SUCCESS : OUT_OF_MEMORY;
+}
+int cuMemFreeHost(void *memory) { return free(memory), SUCCESS; }
 int cuMemcpyHtoD_v2(uint64_t target, const void *source, size_t size) {
     cuCtxSynchronize();
     return memcpy((void *)target, source, size), SUCCESS;
