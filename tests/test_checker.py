@@ -200,6 +200,15 @@ FORMS = {
 }
 
 
+def test_a_task_that_seeds_torch_does_not_seed_gpus_that_the_board_never_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generate = "def generate_input(seed):\n    torch.manual_seed(seed)\n    return torch.rand(4)\n"
+    reference = Reference(board(tmp_path, generate, KERNEL, CHECK))
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", None)
+    assert torch.equal(reference.generate({}, 7), torch.rand(4, generator=torch.Generator().manual_seed(7)))
+
+
 @pytest.mark.parametrize("check", FORMS.values(), ids=FORMS)
 def test_all_forms_of_a_check_are_understood(tmp_path: Path, check: str) -> None:
     reference = Reference(board(tmp_path, GENERATE, KERNEL, check))

@@ -44,6 +44,8 @@ class GpuCheck:
     least_us: float | None = None
     needs_gpu: bool = True
     needs_sandbox: bool = False
+    memory_gib: float = 16
+    """A GPU build of torch maps large libraries, which count as memory."""
     is_profiled: bool = False
 
 
@@ -114,8 +116,8 @@ CHECKS = (
     GpuCheck(name="a kernel that runs across calls", verdict="TLE", source=_kernel(
         "with torch.cuda.stream(stream):", "    stay()", "return a + b",
         before=_ASIDE + _STAY + _HURRIED + _AWAITED)),
-    GpuCheck(name="all of the machine's memory, pinned", source=_kernel(*_PINNED, before="hoard = []\n"), verdict="MLE",
-          says="GiB of memory"),
+    GpuCheck(name="more pinned memory than allowed", verdict="MLE", says="GiB of memory", memory_gib=4,
+          source=_kernel(*_PINNED, before="hoard = []\n")),
     GpuCheck(name="more than the GPU's memory", source=_kernel("torch.empty(1 << 44, device=a.device)"), verdict="MLE"),
     GpuCheck(name="an index out of bounds", source=_kernel(_STRIDE, "return a.view(-1)[at]"), verdict="RTE",
           says="out of bounds"),
@@ -153,7 +155,7 @@ def _judge_check(options: CheckOptions, *, check: GpuCheck) -> ProbeAnswer:
 
     if check.needs_sandbox and options.sandbox == "none":
         raise MissingError("needs a sandbox")
-    board = small_board(options)
+    board = small_board(options, check.memory_gib)
     if check.least_us is not None:  # a quick anchor would put many slow calls into a window
         anchor = Path(options.scratch) / "anchor.py"
         anchor.write_text(check.source, "utf-8")
@@ -172,13 +174,12 @@ def _judge_attack(options: CheckOptions, *, attack: Exploit) -> ProbeAnswer:
     return answer_of(judgement, "no gain beyond the bound", is_good=attack.is_stopped_by_sealed_memory(judgement))
 
 
-def small_board(options: CheckOptions) -> Board:
+def small_board(options: CheckOptions, memory_gib: float = GpuCheck.memory_gib) -> Board:
     """Two tests and a benchmark of `vectoradd`."""
     from harness.task.task import load_task
 
     board = load_task(ROOT / "tasks" / "vectoradd").board("CPU")
-    # A GPU build of torch maps large libraries, which count as memory.
-    limits = replace(board.limits, memory_gib=board.limits.memory_gib if options.rehearse else 16)
+    limits = replace(board.limits, memory_gib=board.limits.memory_gib if options.rehearse else memory_gib)
     benchmark = board.benchmarks[0]
     if options.rehearse:  # a window may hold fifty of these, all made and checked by a CPU
         benchmark = replace(benchmark, params={**benchmark.params, "size": 64})

@@ -91,6 +91,7 @@ class Reference:
         self.memory = SpareMemory() if self.device.type == "cpu" else contextlib.nullcontext()
         self._is_rewritten = bool(task.device_alias)
         self._module = ModuleType("reference")
+        torch.manual_seed = torch.random.manual_seed = self._seed_torch
         with self._blaming("reference.py"):
             self._module = importlib.import_module("reference")
         for name in FUNCTIONS:
@@ -103,7 +104,10 @@ class Reference:
     @_within_memory
     def generate(self, params: Mapping[str, Any], seed: int) -> Any:
         """Generate the inputs of a case.  Seeds all random generators, so that equal seeds give equal inputs."""
-        _seed_generators(seed, self.device)
+        random.seed(seed)
+        self._seed_torch(seed)
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed(seed % 2**32)
         with torch.no_grad(), FillUninitialised():
             return self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
 
@@ -111,6 +115,12 @@ class Reference:
     def compute(self, data: Any) -> Any:
         """The reference's answer; does not change `data`."""
         return self._call("ref_kernel", copy.deepcopy(data))
+
+    def _seed_torch(self, seed: int) -> torch.Generator:
+        """As `torch.manual_seed`, which also writes a traceback for each kind of device that is not in use: 1 ms."""
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed_all(seed)
+        return torch.default_generator.manual_seed(int(seed))
 
     def settled_at(self) -> float:
         """Wait until the device is idle; return the time in seconds."""
@@ -350,16 +360,6 @@ def _truth(value: Any) -> bool | None:
 def _first_seed(params: Mapping[str, Any]) -> int:
     seed = params.get("seed")
     return seed if type(seed) is int and seed >= 0 else 1
-
-
-def _seed_generators(seed: int, device: torch.device) -> None:
-    random.seed(seed)
-    # Not `torch.manual_seed`: it looks for devices of every kind, and takes 250 µs per call where there are none.
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.manual_seed_all(seed)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(seed % 2**32)
 
 
 def _takes_seed(function: Callable[..., Any]) -> bool:
