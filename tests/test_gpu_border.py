@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from benchmarks.border.probe import (
     measure_stops,
 )
 from harness.gpu.kernels import REFEREE
-from harness.gpu.sealed_memory import SealedMemory
+from harness.gpu.sealed_memory import SealedMemory, draw_gate
 from harness.inside.cuda_driver import Driver, DriverError
 from harness.records.errors import JudgeError
 
@@ -89,6 +90,33 @@ def test_inputs_are_hidden_until_they_are_revealed_and_outputs_fixed_once_sealed
         memory.reveal()
         assert b"secret" not in driver.read(inputs.address, memory.sizes[0])  # nothing of the last call's, either
         assert driver.read(outputs.address, 6) not in (b"answer", b"better")
+
+
+def test_a_time_does_not_contain_how_long_the_referee_takes_to_launch_the_reveal(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = Driver.launch
+
+    def launch_slowly(*args: object, **kwargs: object) -> None:
+        time.sleep(LONG_US / 1e6)
+        launch(*args, **kwargs)  # type: ignore[arg-type]
+
+    with SealedMemory(Driver(library), 1000, 1000) as memory:
+        with monkeypatch.context() as slow:
+            slow.setattr(Driver, "launch", launch_slowly)
+            memory.reveal(draw_gate())
+        assert memory.seal() < LONG_US
+
+
+def test_a_reveal_that_cannot_be_launched_keeps_nothing_waiting(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise DriverError("cuLaunchKernel: CUDA_ERROR_UNKNOWN")
+
+    with SealedMemory(Driver(library), 1000, 1000) as memory:
+        with monkeypatch.context() as broken, pytest.raises(DriverError, match="UNKNOWN"):
+            broken.setattr(Driver, "launch", fail)
+            memory.reveal()
+        memory.clear()  # it waits for the stream
 
 
 def test_a_player_that_maps_a_wrong_size_or_ends_fails(library: str) -> None:
