@@ -38,3 +38,15 @@ def load_of(kind):
                 cleanup.callback(os.killpg, program.pid, 9)
                 os.sched_setaffinity(program.pid, {core})
         yield
+
+
+@contextlib.contextmanager
+def busy_loops(count, core):
+    """Other programs on a core, each in a session of its own, so that each has an equal share."""
+    with contextlib.ExitStack() as cleanup:
+        for _ in range(count):
+            loop = subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True)
+            cleanup.callback(loop.wait)
+            cleanup.callback(loop.kill)
+            os.sched_setaffinity(loop.pid, {core})
+        yield

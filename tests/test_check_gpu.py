@@ -399,9 +399,7 @@ def test_a_profile_without_the_vendors_counters_fails(rehearsal):
     assert not found.is_good and "no vendor's profiler was used" in found.words
 
 
-@pytest.mark.alone
 @pytest.mark.walls
-@pytest.mark.usefixtures("all_cores")
 def test_a_whole_rehearsal_has_every_result_and_no_failure(tmp_path):
     done = check(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

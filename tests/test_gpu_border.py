@@ -113,9 +113,10 @@ def test_a_reveal_that_cannot_be_launched_keeps_nothing_waiting(library: str, mo
         raise DriverError("cuLaunchKernel: CUDA_ERROR_UNKNOWN")
 
     with SealedMemory(Driver(library), 1000, 1000) as memory:
-        with monkeypatch.context() as broken, pytest.raises(DriverError, match="UNKNOWN"):
+        with monkeypatch.context() as broken:
             broken.setattr(Driver, "launch", fail)
-            memory.reveal()
+            with pytest.raises(DriverError, match="UNKNOWN"):
+                memory.reveal()
         memory.clear()  # it waits for the stream
 
 

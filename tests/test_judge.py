@@ -25,6 +25,7 @@ from harness.sandbox.watched_memory import Meminfo
 from harness.task.submission import Champion, Submission
 from harness.task.task import load_task
 from tests import cores
+from tests.loads import busy_loops
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 pytestmark = pytest.mark.walls
@@ -312,18 +313,6 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     assert not judgement.machine.quiet
     assert re.search(r"Other work took up to [0-9]+% of a core in [0-9]+ of [0-9]+ runs\.", judgement.machine.note)
-
-
-@contextlib.contextmanager
-def busy_loops(count, core):
-    """Other programs on a core, each in a session of its own, so that each has an equal share."""
-    with contextlib.ExitStack() as cleanup:
-        for _ in range(count):
-            loop = subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True)
-            cleanup.callback(loop.wait)
-            cleanup.callback(loop.kill)
-            os.sched_setaffinity(loop.pid, {core})
-        yield
 
 
 def judge_beside_loops(board, source, **limits):

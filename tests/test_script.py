@@ -23,6 +23,7 @@ from harness.sandbox.player_handle import PlayerHandle
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Task, load_task
 from scripts.cli import run
+from tests.loads import busy_loops
 
 SET = Path(__file__).parent / "kernelbot" / "own.yaml"
 TESTS = b"test-count: 2\ntest.0.spec: size: 3\ntest.0.status: pass\n"
@@ -247,6 +248,23 @@ def test_a_program_that_ends_while_the_judge_is_delayed_does_not_fail(tasks, mon
     task = tasks["rowsum_cu"]
     judgement = judged(task, task.examples[0].path.read_text())
     assert judgement.verdict == "AC", judgement.message
+
+
+@pytest.mark.alone
+@pytest.mark.walls
+def test_an_honest_program_does_not_exceed_its_limit_because_of_other_programs(tasks, all_cores):
+    """It computes for 2 of its 3 seconds, on a core of which it gets a third."""
+    source = """\
+import time
+def row_sums(rows):
+    while time.process_time() < 2:
+        pass
+    return [sum(row) for row in rows]
+"""
+    with busy_loops(2, max(all_cores)):
+        judgement = judged(tasks["rowsum"], source)
+    assert judgement.verdict == "AC", judgement.message
+    assert judgement.tests[0].seconds > 3, "the loops took nothing"
 
 
 @pytest.mark.walls

@@ -224,7 +224,6 @@ class PlayerHandle:
             Foul: the player ended, took too long, or used too much memory.
             JudgeError: other programs keep it from running.
         """
-        assert self._lost
         receive_into, packet = self._control.recv_into, self._packet
         now = time.monotonic()
         next_look, starves_at, ends = now + _WATCH_S, now + _STARVING_S, deadline
@@ -241,13 +240,31 @@ class PlayerHandle:
                 self.check_memory()
                 next_look = now + _WATCH_S
             if now > starves_at:
-                self._lost.begin()
+                self.begin_wait()
                 starves_at = math.inf
-            if now > ends and now > (ends := deadline + (lost_s := self._lost.measure())):
-                self._lost.end(lost_s)
-                raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
+            if now > ends:
+                ends = self.extended(deadline, late)
             if not self._confinement.has_core_of_its_own:
                 self._arrivals.poll(_WATCH_S * 1000)
+
+    def begin_wait(self) -> None:
+        """Measure from now on how long other programs keep the player from running."""
+        assert self._lost
+        self._lost.begin()
+
+    def extended(self, deadline: float, late: str) -> float:
+        """A deadline that has passed, extended by the time that other programs took from the player in this wait.
+
+        Raises:
+            Foul: it has passed nevertheless.
+            JudgeError: other programs keep the player from running.
+        """
+        assert self._lost
+        lost_s = self._lost.measure()
+        if time.monotonic() > deadline + lost_s:
+            self._lost.end(lost_s)
+            raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
+        return deadline + lost_s
 
     @property
     def starved_s(self) -> float:

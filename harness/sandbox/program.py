@@ -82,9 +82,14 @@ def _not_started(sandbox: Sandbox, program: Program, why: str) -> Foul:
     raise JudgeError(f"the task's program did not start: {why}")
 
 
-def follow(player: PlayerHandle, take: Callable[[bytes], None], ends: float, late: str) -> int:
-    """Read results until the program ends; returns its wait status.  Raises Foul if that takes too long."""
+def follow(player: PlayerHandle, take: Callable[[bytes], None], deadline: float, late: str) -> int:
+    """Read results until the program ends; returns its wait status.
+
+    Raises Foul if that takes too long, apart from the time for which other programs keep it from running.
+    """
     assert player.results is not None
+    player.begin_wait()
+    ends = deadline
     poll = select.poll()
     poll.register(player.results, select.POLLIN)
     is_open = True
@@ -100,7 +105,7 @@ def follow(player: PlayerHandle, take: Callable[[bytes], None], ends: float, lat
         if is_gone:
             raise player.died()
         if time.monotonic() > ends:
-            raise Foul(Verdict.TIME_LIMIT_EXCEEDED, late)
+            ends = player.extended(deadline, late)
         player.check_memory()
         poll.poll(_LOOK_S * 1000)
 
