@@ -46,8 +46,6 @@ SLOWEST_FIRST = (
 """So that all processes end at about the same time.  All other files follow in the order of their names."""
 LAST = ("test_memory", "test_gpu_memory", "test_awake")
 """All of their tests run alone, and wait less for the others at the end."""
-JUDGES = re.compile(r"mark\.walls|Sitting|Sandbox\(|from harness\.judge import .*\b(judge|duel)\b")
-"""What a test file contains that judges."""
 
 
 @pytest.fixture
@@ -250,13 +248,7 @@ def _take_cores(item):
     """At a file's first test; later ones may be behind walls that a module's fixture has pinned to their cores."""
     if item.config.stash.get(FILE, None) != item.path:
         item.config.stash[FILE] = item.path
-        has_one = _judges(item.path) and not _is_alone(item)
-        os.sched_setaffinity(0, cores.own() if has_one else cores.ALL)
-
-
-@functools.cache
-def _judges(path):
-    return JUDGES.search(path.read_text(encoding="utf-8")) is not None
+        os.sched_setaffinity(0, cores.ALL if _is_alone(item) else cores.own())
 
 
 def _is_alone(item):

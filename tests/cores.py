@@ -1,7 +1,7 @@
 """Which cores the tests of this process use.
 
-A judge that has two cores takes both, and keeps them busy while it waits.  So each of several processes has one for the
-files that judge.
+A judge that has two cores takes both, and keeps them busy while it waits.  So each of several processes has one, except
+for tests that run alone.
 """
 
 import os

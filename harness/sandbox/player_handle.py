@@ -47,6 +47,9 @@ _SEAT_S = 60.0
 """How long the sandbox of one player may take to start, on cores where the kernel may still free what another held."""
 _WATCH_S = 0.02
 """How often to check memory while a player runs."""
+_SPIN_S = 0.1
+"""How long a referee with a core of its own asks for a message again and again.  Later, the time of waking up, some tens
+of microseconds, is too small to matter, and other judges may use the core."""
 _STARVING_S = 0.1
 """After this long, the referee measures whether a player that runs is kept from running."""
 _LAST_WORDS_S = 1.0
@@ -226,7 +229,7 @@ class PlayerHandle:
         """
         receive_into, packet = self._control.recv_into, self._packet
         now = time.monotonic()
-        next_look, starves_at, ends = now + _WATCH_S, now + _STARVING_S, deadline
+        next_look, starves_at, spins_until, ends = now + _WATCH_S, now + _STARVING_S, now + _SPIN_S, deadline
         while True:
             try:
                 if length := receive_into(packet):
@@ -244,7 +247,7 @@ class PlayerHandle:
                 starves_at = math.inf
             if now > ends:
                 ends = self.extended(deadline, late)
-            if not self._confinement.has_core_of_its_own:
+            if now > spins_until or not self._confinement.has_core_of_its_own:
                 self._arrivals.poll(_WATCH_S * 1000)
 
     def begin_wait(self) -> None:
