@@ -120,7 +120,7 @@ def test_the_demo_places_files_as_a_repository_does(competition):
 
 @pytest.mark.walls
 def test_other_commands_read_what_the_demo_keeps(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("scripts.commands.demo.ENTRIES", ENTRIES[:1])
+    monkeypatch.setattr("scripts.commands.demo.ENTRIES", ENTRIES[1:2])
     assert run(["demo", "--no-serve", "--out", str(tmp_path / "demo")]) == 0
     task, *others = load_tasks(tmp_path / "demo" / "tasks")
     assert (task.name, task.gpus, len(task.board("CPU").benchmarks), others) == ("vectoradd", ("CPU",), 1, [])

@@ -120,6 +120,23 @@ def test_a_reveal_that_cannot_be_launched_keeps_nothing_waiting(library: str, mo
         memory.clear()  # it waits for the stream
 
 
+def test_synchronous_launches_do_not_wait_for_what_the_host_launches_next(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Driver(library).can_wait
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    assert not Driver(library).can_wait
+
+
+def test_a_gpu_that_keeps_no_lines_in_its_cache_is_not_asked_to_reset_them(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(library)
+    monkeypatch.setattr(driver, "_attribute", lambda _: 7)
+    monkeypatch.setattr(driver, "call", None)
+    driver.reset_persisting_lines()
+
+
 def test_a_player_that_maps_a_wrong_size_or_ends_fails(library: str) -> None:
     with Border("wrong size", library) as border, pytest.raises(PlayerError, match="CUDA_ERROR_INVALID_VALUE"):
         border.seat()

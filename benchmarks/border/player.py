@@ -195,6 +195,8 @@ KINDS: dict[str, tuple[Callable[[Player], None], Callable[[Player], None]]] = {
     "killed": (_nothing, _killed),
 }
 """What a player does when it must prepare, and when it must go."""
+GATED = ("queued", "gate opened")
+"""The kinds whose work waits for the gate, so that they may go before the inputs are there."""
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.border.kernels import PROBES
-from benchmarks.border.player import ITEM
+from benchmarks.border.player import GATED, ITEM
 from harness.gpu.sealed_memory import SealedMemory, draw_gate
 from harness.inside.cuda_driver import LIBRARY, Driver
 
@@ -61,6 +61,7 @@ class Border:
 
     def __init__(self, kind: str, library: str = LIBRARY, *, size: int = COUNT * ITEM) -> None:
         self.driver = Driver(library)
+        self._kind = kind
         self._size = size
         self.memory = SealedMemory(self.driver, size, size)
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -110,9 +111,12 @@ class Border:
             self.memory.reveal()
         gate = draw_gate()
         self._ask({"do": "prepare", "ns": int(wait_us * 1000), "gate": gate})
-        if reveals_late:
-            self.memory.reveal()  # only some kinds of players wait for the gate
-        self.memory.open_gate(gate)
+        if reveals_late and self._kind in GATED:
+            self.memory.reveal(gate)
+        else:
+            if reveals_late:
+                self.memory.reveal()
+            self.memory.open_gate(gate)
         start = time.perf_counter()
         self._send({"do": "go"})
         if stops:

@@ -123,7 +123,7 @@ class SealedMemory:
         """
         self._driver.wait()
         # A player can ask for lines that stay in the cache; whether this reaches another process's is not documented.
-        self._driver.call("cuCtxResetPersistingL2Cache")
+        self._driver.reset_persisting_lines()
         with self._all_at_once():
             self._driver.call("cuEventRecord", self._events[0], self._stream)
             self._launch(self._copy, Mapping(self._inputs.address, self._inputs.size - ALIGNMENT), self.offered.address)
@@ -156,9 +156,9 @@ class SealedMemory:
     def _all_at_once(self) -> Iterator[None]:
         """Let the GPU start only when the block has launched all of its work, so that times do not contain launches."""
         number = self._launched.value + 1
-        if self._driver.can_wait:
-            self._driver.wait_for_value(self._stream.value, ctypes.addressof(self._launched), number)
         try:
+            if self._driver.can_wait:
+                self._driver.wait_for_value(self._stream.value, ctypes.addressof(self._launched), number)
             yield
         finally:
             self._launched.value = number

@@ -25,7 +25,9 @@ _COMPUTE_MODE, _L2_BYTES, _VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 20, 38, 102, 103
 _MAJOR, _MINOR, _CLEARS_MEMORY = 75, 76, (7, 5)
 """Attributes of a device with its compute capability; from which one on its driver clears memory."""
 _WAITS_IN_STREAMS = 122
-"""Attribute of a device: whether a stream can wait for a value in memory."""
+"""Attribute of a device: whether streams can wait for values of 64 bits in memory; then they can for 32 bits, too."""
+_PERSISTING_LINES = 8
+"""From which compute capability on kernels can ask for lines that stay in the L2 cache."""
 _ANY_NUMBER_OF_CONTEXTS = 0
 """The compute mode `Default`."""
 _NON_BLOCKING = 1
@@ -136,11 +138,21 @@ class Driver:
 
     @functools.cached_property
     def can_wait(self) -> bool:
-        """Whether `wait_for_value` works."""
+        """Whether `wait_for_value` works, and the host can launch more work behind it.
+
+        It cannot if launches are synchronous, as CUDA_LAUNCH_BLOCKING makes them.
+        """
+        if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+            return False
         try:
             return bool(self._attribute(_WAITS_IN_STREAMS))
         except DriverError:  # older than CUDA 12
             return False
+
+    def reset_persisting_lines(self) -> None:
+        """Let all lines of the L2 cache be replaced, whatever kernels have asked for."""
+        if self._attribute(_MAJOR) >= _PERSISTING_LINES:
+            self.call("cuCtxResetPersistingL2Cache")
 
     @property
     def cache_bytes(self) -> int:

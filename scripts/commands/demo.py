@@ -65,9 +65,9 @@ class DemoEntry:
 
 
 ENTRIES = (
+    DemoEntry(login="ben-sample", task="vectoradd", example="wrong_answer/forgets_the_tail.py"),
     DemoEntry(login="ada-sample", task="vectoradd", example="accepted/in_float32.py", guess_s=11),
     DemoEntry(login="ben-sample", task="vectoradd", example="compile_error/missing_module.py"),
-    DemoEntry(login="ben-sample", task="vectoradd", example="wrong_answer/forgets_the_tail.py"),
     DemoEntry(login="cleo-sample", task="vectoradd", example="accepted/in_place.py", guess_s=20),
     DemoEntry(login="dan-sample", task="matmul", example="accepted/slices.py", guess_s=11),
     DemoEntry(login="fay-sample", task="matmul", example="wrong_answer/half_precision_sum.py"),
@@ -81,6 +81,14 @@ ENTRIES = (
     DemoEntry(login="fay-sample", task="prefixsum", example="accepted/three_steps.py", guess_s=11),
 )
 
+BENCHMARKS = {
+    "vectoradd": {"size": 1024},
+    "matmul": {"m": 128, "n": 128},
+    "softmax": {"rows": 256},
+    "prefixsum": {"size": 1 << 18},
+}
+"""Parameters that make a task's first benchmark small."""
+
 
 @click.command()
 @click.option("--serve/--no-serve", default=True, help="Serve the site until Ctrl-C. Default: --serve.")
@@ -89,7 +97,7 @@ ENTRIES = (
 def demo(serve: bool, port: int, out: Path | None) -> int:
     """Run a whole competition on this machine and show its leaderboard.
 
-    Judges a dozen entries of six fictional authors in about three minutes. Needs no GPU and no GitHub.
+    Judges a dozen entries of six fictional authors in about a minute. Needs no GPU and no GitHub.
 
     Example: pullrank demo --no-serve --out demo
     """
@@ -143,8 +151,8 @@ def tasks_of(entries: Sequence[DemoEntry], folder: Path) -> dict[str, Task]:
         shutil.copytree(TASKS / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         path = folder / name / "task.yml"
         facts = read_yaml(path, Faults(path)) or {}
-        rules = facts["per_gpu"]["CPU"] | {"case_timeout": 2, "compile_timeout": 12}
-        rules["benchmarks"] = rules["benchmarks"][:1]
+        rules = facts["per_gpu"]["CPU"] | {"case_timeout": 1, "compile_timeout": 12}
+        rules["benchmarks"] = [rules["benchmarks"][0] | BENCHMARKS[name]]
         path.write_text(yaml.safe_dump(facts | {"gpus": ["CPU"], "per_gpu": {"CPU": rules}}, sort_keys=False), "utf-8")
         tasks[name] = load_task(folder / name)
     return tasks

@@ -102,11 +102,16 @@ def time_left(seconds: float) -> str:
     return f"about {seconds // 60} min {seconds % 60} s left" if seconds >= 60 else f"about {seconds} s left"
 
 
+_LINE_S = 5.0
+"""Where there is no terminal: the least time between two lines about one of several jobs."""
+
+
 class Display:
     """The progress display: the current job, its step, and the time left once there is something to tell it from.
 
     It is redrawn only when the judge reports a step.  A background thread would take the interpreter from the referee
-    in the middle of a timed window.
+    in the middle of a timed window.  Without a terminal, it prints a line for each step.  If there are several jobs, it
+    prints one for each, and more if a job takes long.
     """
 
     def __init__(self, stderr: Console, guesses_s: Sequence[float] = (1.0,)) -> None:
@@ -117,6 +122,7 @@ class Display:
         self._job = -1
         self._name = ""
         self._last_line = ""
+        self._next_line_at = 0.0
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -132,6 +138,7 @@ class Display:
         self._job += 1
         self._name = name
         self._job_began = time.monotonic()
+        self._next_line_at = 0.0
         if self._stderr.is_terminal:
             self._bars.start()
         self._draw("preparing", None)
@@ -161,9 +168,10 @@ class Display:
                 spent_s = time.monotonic() - self._began
                 self._bars.update(self._bar, completed=spent_s, total=spent_s + left_s)
             self._bars.refresh()
-        elif line != self._last_line:
+        elif line != self._last_line and time.monotonic() >= self._next_line_at:
             self._stderr.print(f"{line} ({left})" if left else line, soft_wrap=True)
-        self._last_line = line
+            self._last_line = line
+            self._next_line_at = time.monotonic() + (_LINE_S if len(self._guesses_s) > 1 else 0)
 
     def _left_s(self, job_left_s: float | None) -> float | None:
         """Time left: the judge's estimate for this job, and the guesses for other jobs at the pace of finished ones.
