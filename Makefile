@@ -91,6 +91,10 @@ bench-site: $(READY)  ## build the sites of fictional seasons and print time, me
 bench-lighthouse: $(READY) $(NODE)  ## print Lighthouse's scores of a site's pages (needs Chromium; npx fetches 114 packages)
 	$(BIN)/python -m benchmarks.lighthouse $(ARGS)
 
+# pip compiles modules on one core; players cannot, as their sandbox is read-only.  Some packages contain a file that is
+# not for this Python.
+COMPILE = $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+
 # torch is not in the lock file: the right build depends on the machine, and each has its own hash.
 # The lock names no index, so that pip can use any; the hashes must match.
 $(READY): requirements.lock pyproject.toml
@@ -100,9 +104,10 @@ $(READY): requirements.lock pyproject.toml
 	@$(PY) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "$(PY) has no venv module. On Debian or Ubuntu: apt install python3-venv"; exit 2; }
 	$(PY) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements.lock
-	$(BIN)/python -m pip install $(TORCH_ARGS) $(TORCH)
+	$(BIN)/python -m pip install --no-compile --quiet --require-hashes --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --no-compile $(TORCH_ARGS) $(TORCH)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(COMPILE)
 	@touch $@
 
 # The tests run the workflows with GitHub's own Node packages.  If Node is missing, install it from PyPI.
@@ -113,7 +118,8 @@ $(NODE): $(READY) tests/actions/node.lock tests/actions/package-lock.json
 	@touch $@
 
 $(LANGUAGES): $(READY) languages.lock
-	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r languages.lock
+	@$(BIN)/python -m pip install --no-compile --quiet --require-hashes --no-deps -r languages.lock
+	@$(COMPILE)
 	@touch $@
 
 # For maintainers, after a change of the dependencies in pyproject.toml; ARGS=--upgrade also updates versions.

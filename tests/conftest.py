@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import functools
+import gc
 import os
 import re
 import shutil
@@ -195,6 +196,13 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
     items.sort(key=lambda item: (_is_alone(item), _place(item)))
+
+
+def pytest_collection_finish():
+    """Leave the thousands of collected tests out of garbage collections: that saves a twentieth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _leaves_long_out(config):
