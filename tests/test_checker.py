@@ -209,6 +209,12 @@ def test_a_task_that_seeds_torch_does_not_seed_gpus_that_the_board_never_uses(
     assert torch.equal(reference.generate({}, 7), torch.rand(4, generator=torch.Generator().manual_seed(7)))
 
 
+def test_a_reference_leaves_torchs_seeding_as_it_was(tmp_path: Path) -> None:
+    usual = torch.manual_seed
+    Reference(board(tmp_path)).generate(CASE, 7)
+    assert torch.manual_seed is torch.random.manual_seed is usual
+
+
 @pytest.mark.parametrize("check", FORMS.values(), ids=FORMS)
 def test_all_forms_of_a_check_are_understood(tmp_path: Path, check: str) -> None:
     reference = Reference(board(tmp_path, GENERATE, KERNEL, check))

@@ -448,12 +448,17 @@ def test_a_stopped_judge_leaves_no_processes_files_or_cgroups(
 # The display.
 
 
-def drawn(*, terminal: bool) -> str:
+def drawn(monkeypatch, *, terminal: bool) -> str:
+    """What two jobs show, in which ten seconds pass before each step."""
+    now = 0.0
+    monkeypatch.setattr("scripts.common.terminal.time.monotonic", lambda: now)
     file = StringIO()
     with Display(Console(file=file, force_terminal=terminal, width=100, markup=False), [4, 4]) as display:
         display.begin("first")
+        now += 10
         display.show(Progress(step="test", done=0, total=3, seconds_left=30))
         display.begin("[second]")
+        now += 10
         display.show(Progress(step="benchmark", done=1, total=2, seconds_left=70))
     return file.getvalue()
 
@@ -488,9 +493,13 @@ def test_a_job_that_takes_longer_than_guessed_shows_no_time_left(monkeypatch):
     assert times_shown([10, 10, 10], [(10, None), (11, None)], monkeypatch)[1] == ""
 
 
-def test_the_display_shows_the_file_its_progress_and_the_time_left():
-    first, second = drawn(terminal=False).splitlines()
-    assert first == "[1/2] first: preparing" and second.startswith("[2/2] [second]: preparing (about ")
+def test_the_display_shows_the_file_its_progress_and_the_time_left(monkeypatch):
+    assert drawn(monkeypatch, terminal=False).splitlines() == [
+        "[1/2] first: preparing",
+        "[1/2] first: test 1 of 3",
+        "[2/2] [second]: preparing (about 10 s left)",
+        "[2/2] [second]: benchmark 2 of 2 (about 1 min 10 s left)",
+    ]
 
 
 def test_one_of_several_jobs_prints_more_lines_if_it_takes_long(monkeypatch):
@@ -498,8 +507,8 @@ def test_one_of_several_jobs_prints_more_lines_if_it_takes_long(monkeypatch):
     assert times_shown([10, 10], [(5, 40)], monkeypatch) == [""]
 
 
-def test_the_display_is_erased_from_a_terminal_at_the_end():
-    shown = drawn(terminal=True)
+def test_the_display_is_erased_from_a_terminal_at_the_end(monkeypatch):
+    shown = drawn(monkeypatch, terminal=True)
     assert "[second]: benchmark 2 of 2" in shown
     assert shown.rstrip().endswith(("\x1b[2K", "\x1b[?25h"))
 

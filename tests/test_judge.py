@@ -324,6 +324,18 @@ def judge_beside_loops(board, source, **limits):
 
 
 @pytest.mark.alone
+def test_a_referee_that_waits_long_leaves_its_core_to_others(board, all_cores):
+    sleeps = AROUND.format("time.sleep(1)\n    return data + 1")
+    with Sitting(board) as sitting:
+        sitting.judge(submission(GOOD), Mode.TEST)
+        began = time.process_time()
+        judgement = sitting.judge(submission(sleeps), Mode.TEST)
+        worked_s = time.process_time() - began
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    assert worked_s < sum(case.seconds for case in judgement.tests) / 2
+
+
+@pytest.mark.alone
 def test_an_honest_call_does_not_exceed_its_limit_because_of_other_programs(board, all_cores):
     """It computes for 0.7 of its seconds, on a core of which it gets a third."""
     works = AROUND.format(

@@ -111,11 +111,9 @@ class Border:
             self.memory.reveal()
         gate = draw_gate()
         self._ask({"do": "prepare", "ns": int(wait_us * 1000), "gate": gate})
-        if reveals_late and self._kind in GATED:
-            self.memory.reveal(gate)
+        if reveals_late:
+            self.memory.reveal(gate if self._kind in GATED else 0)
         else:
-            if reveals_late:
-                self.memory.reveal()
             self.memory.open_gate(gate)
         start = time.perf_counter()
         self._send({"do": "go"})

@@ -91,7 +91,6 @@ class Reference:
         self.memory = SpareMemory() if self.device.type == "cpu" else contextlib.nullcontext()
         self._is_rewritten = bool(task.device_alias)
         self._module = ModuleType("reference")
-        torch.manual_seed = torch.random.manual_seed = self._seed_torch
         with self._blaming("reference.py"):
             self._module = importlib.import_module("reference")
         for name in FUNCTIONS:
@@ -117,7 +116,7 @@ class Reference:
         return self._call("ref_kernel", copy.deepcopy(data))
 
     def _seed_torch(self, seed: int) -> torch.Generator:
-        """As `torch.manual_seed`, which also writes a traceback for each kind of device that is not in use: 1 ms."""
+        """As `torch.manual_seed`, which also writes a traceback for each kind of device that is not in use."""
         if self.device.type == "cuda":
             torch.cuda.manual_seed_all(seed)
         return torch.default_generator.manual_seed(int(seed))
@@ -285,7 +284,7 @@ class Reference:
     def _blaming(self, function: str) -> Iterator[None]:
         """Run the task's code with its files importable and its device as default; exceptions become `TaskError`s."""
         try:
-            with self._files.importable(), self.device:
+            with self._files.importable(), self.device, self._seeding_its_device():
                 yield
         except (Exception, SystemExit) as error:
             if isinstance(error, SystemExit) and not self._files.is_innermost(error):
@@ -300,6 +299,16 @@ class Reference:
                 ) from None
             where = self._files.line_of(error) or self._definition(function)
             raise _Raised(f"{where}: {function}: {summary}{self._hint(error, summary)}", summary=summary) from error
+
+    @contextlib.contextmanager
+    def _seeding_its_device(self) -> Iterator[None]:
+        """Have `torch.manual_seed` seed the CPU and this reference's device, and nothing else."""
+        usual = torch.manual_seed
+        torch.manual_seed = torch.random.manual_seed = self._seed_torch
+        try:
+            yield
+        finally:
+            torch.manual_seed = torch.random.manual_seed = usual
 
     def _hint(self, error: BaseException, summary: str) -> str:
         """What may be wrong with running the task's code on this device."""

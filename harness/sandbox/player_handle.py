@@ -48,8 +48,8 @@ _SEAT_S = 60.0
 _WATCH_S = 0.02
 """How often to check memory while a player runs."""
 _SPIN_S = 0.1
-"""How long a referee with a core of its own asks for a message again and again.  Later, other judges may use the core:
-the time to wake up, some tens of microseconds, is too small to matter."""
+"""How long a referee with a core of its own asks for a message again and again.  Later, other judges may use the core,
+as the time to wake up is short beside such a wait."""
 _STARVING_S = 0.1
 """After this long, the referee measures whether a player that runs is kept from running."""
 _LAST_WORDS_S = 1.0
