@@ -46,7 +46,7 @@ class Frame:
         self.started_at = datetime.now(UTC)
         self.gpus = require_gpus(board.world_size) if self.device.is_gpu else []
         self.facts = [require_facts(gpu, board) for gpu in self.gpus]
-        self.machine = machine.read_machine(self.facts)
+        self.machine = machine.read_machine(self.facts, board.toolchain.include_dirs)
         self.kind = kind
         self.sandbox = SandboxInfo(kind=self.kind, stop="signals")
 

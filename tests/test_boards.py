@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from harness.referee.machine import read_machine
 from scripts.boards.board_facts import BoardFacts, facts_of
 from scripts.boards.source import LedgerSource, SiteSource
 from scripts.boards.tables import mine_table, standings_table
@@ -106,6 +107,39 @@ def test_a_command_prints_the_same_from_a_ledger_and_its_site(season, site, caps
     assert board.rows[0].login in local
     if not form:
         assert max(map(len, local.splitlines())) <= 160
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_the_doctor_compares_this_machine_with_the_judge_of_a_board(season, site, capsys, form) -> None:
+    words = ["doctor", "--board", "H100", *form]
+    local = printed(capsys, *words, "--ledger", str(season / "ledger"))
+    assert local == printed(capsys, *words, "--site", site)
+    newest = max(source(season)._ledger.judgements().judgements, key=lambda one: (one.gpu == "H100", one.finished_at))
+    here = read_machine().versions
+    if form:
+        told = {one["name"]: (one["judge"], one["here"]) for one in json.loads(local)["software"]}
+        assert told["Triton"] == (newest.machine.software["Triton"], here.get("Triton", ""))
+        assert told["Python"] == (newest.machine.python, here["Python"])
+    else:
+        assert re.search(rf"differs +torch +{re.escape(newest.machine.torch)} +{re.escape(here['torch'])}", local)
+        assert f"The judge is {newest.machine.device}, on {newest.finished_at:%Y-%m-%d}." in local
+
+
+def test_the_doctor_says_that_no_machine_has_judged_a_board(season, site, capsys) -> None:
+    assert printed(capsys, "doctor", "--board", "B200", "--site", site) == (
+        f"No judgement in {site}/ says what software the judge of B200 has.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--board H100 --runner", "--board takes --site or --ledger, and not --runner."),
+        ("--site https://x.example", "--site and --ledger say where to find the judge of --board GPU; name it."),
+    ],
+)
+def test_the_doctor_refuses_options_that_do_not_go_together(words, says, capsys) -> None:
+    assert says in printed(capsys, "doctor", *words.split(), code=2)
 
 
 def test_the_tasks_next_to_a_ledger_are_its_own(season, capsys) -> None:

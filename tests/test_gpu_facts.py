@@ -3,7 +3,9 @@
 The texts have the form that nvidia-smi and rocminfo document; none was taken from a GPU by us.
 """
 
+import importlib.metadata
 import os
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +81,20 @@ def test_a_throttled_and_shared_gpu_reports_both_reasons() -> None:
         False,
     )
     assert "The GPU is throttled" in machine.note and "698 W" in machine.note
+
+
+def test_the_machine_lists_the_versions_of_packages_compilers_and_headers(tmp_path: Path) -> None:
+    header = tmp_path / "include" / "cutlass" / "version.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("#define CUTLASS_MAJOR 4\n#define CUTLASS_MINOR 3\n#define CUTLASS_PATCH 0\n#define OTHER 9\n")
+    (tmp_path / "plain").mkdir()
+    folders = {"cutlass": header.parent.parent, "plain": tmp_path / "plain", "none": tmp_path / "none"}
+    machine = read_machine(include_dirs={name: str(folder) for name, folder in folders.items()})
+    assert machine.software["NumPy"] == importlib.metadata.version("numpy")
+    assert ("g++" in machine.software) is (shutil.which("g++") is not None)
+    assert (machine.software["cutlass"], machine.software["plain"]) == ("4.3.0", "installed")
+    assert "none" not in machine.software and "CuPy" not in machine.software
+    assert [*machine.versions][:3] == ["OS", "Python", "torch"] and machine.versions["cutlass"] == "4.3.0"
 
 
 def test_a_throttled_or_shared_gpu_is_not_used_for_ranking() -> None:

@@ -19,6 +19,7 @@ from scripts.competition.runs_on import RunnerGroup
 from scripts.competition.settings import (
     Announcements,
     Ban,
+    DataSet,
     Gpu,
     Merge,
     Quotas,
@@ -106,6 +107,7 @@ limits: {file_kib: 64, pending: 2, judgings_per_day: 10, ranked_per_day: 5, minu
 merge: manual
 bans: [{user_id: 7, login: mallory, reason: Attacked the judge.}]
 announcements: {records: false, webhooks: [{secret: DISCORD_WEBHOOK}, {secret: DISCORD_GEMM, tasks: [gemm]}]}
+dataset: {license: CC-BY-4.0, without: [mallory]}
 """,
     )
     assert (settings.title, settings.description) == ("Kernels: fast ones", "Be *quick*.\n")
@@ -123,6 +125,7 @@ announcements: {records: false, webhooks: [{secret: DISCORD_WEBHOOK}, {secret: D
     assert settings.bans == (Ban(user_id=7, login="mallory", reason="Attacked the judge."),)
     assert not settings.announcements.records and settings.announcements.deadlines
     assert [webhook.hears_of("sort") for webhook in settings.announcements.webhooks] == [True, False]
+    assert settings.dataset == DataSet(license="CC-BY-4.0", without=("mallory",))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,7 @@ def test_the_schema_describes_every_key_for_editors(capsys: pytest.CaptureFixtur
 def in_full() -> str:
     """The shipped settings with every example that stands there as a comment."""
     text = SHIPPED.read_text()
-    keys = "H100|runs_on|model|device|include_dirs|arch|bandwidth_gbs|tflops|announcements|bans|top_three|webhooks"
+    keys = "H100|runs_on|model|device|include_dirs|arch|bandwidth_gbs|tflops|announcements|bans|top_three|webhooks|dataset|license|without"
     return re.sub(rf"(?m)^( *)# ((?: *)(?:(?:{keys}):|- {{))", r"\1\2", text)
 
 
@@ -214,6 +217,7 @@ def test_the_shipped_settings_fit_the_schema() -> None:
         assert not list(validator.iter_errors(yaml.safe_load(text)))
     settings = yaml.safe_load(in_full())
     assert settings["gpus"]["H100"]["tflops"] and settings["bans"] and settings["announcements"]["webhooks"][1]["tasks"]
+    assert settings["dataset"] == {"license": "Apache-2.0", "without": ["mallory"]}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FASTEST_MHZ = 4000
 """An upper limit of GPU clocks: sleeping for this many cycles takes at least a microsecond."""
-_FEW_PAIRS = 2
+FEW_PAIRS = 2
 _USUAL_S, _ATTACK_S = 10.0, 20.0
 
 
@@ -162,7 +162,7 @@ def _judge_check(options: CheckOptions, *, check: GpuCheck) -> ProbeAnswer:
         board = replace(board, task=replace(board.task, anchor=anchor))
     mode = Mode.PROFILE if check.is_profiled else Mode.TEST if check.least_us is None else Mode.BENCHMARK
     submission = Submission(login="check-gpu", source=check.source.encode())
-    pairs = _FEW_PAIRS if mode is Mode.BENCHMARK else None
+    pairs = FEW_PAIRS if mode is Mode.BENCHMARK else None
     return _look(check, judge_file(options, board, submission, mode, pairs))
 
 
@@ -170,7 +170,7 @@ def _judge_attack(options: CheckOptions, *, attack: Exploit) -> ProbeAnswer:
     from harness.records.fields import Mode
 
     board = beside_an_honest_sum(small_board(options))
-    judgement = judge_file(options, board, attack.submission, Mode.BENCHMARK, _FEW_PAIRS if options.rehearse else None)
+    judgement = judge_file(options, board, attack.submission, Mode.BENCHMARK, FEW_PAIRS if options.rehearse else None)
     return answer_of(judgement, "no gain beyond the bound", is_good=attack.is_stopped_by_sealed_memory(judgement))
 
 

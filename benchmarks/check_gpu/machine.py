@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import importlib.metadata
-import importlib.util
 import os
 import platform
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -22,17 +19,11 @@ from benchmarks.check_gpu.probe import ROOT, CheckOptions, MissingError, Probe, 
 from harness.gpu.gpu_facts import read_gpu
 from harness.gpu.gpu_nodes import assigned, find_faults, find_gpus, shown_of
 from harness.inside.cuda_driver import LIBRARY, Driver, DriverError
+from harness.referee.software import read_software, version_of
 from harness.sandbox import bubblewrap
 
 _QUERY = "index,name,compute_mode,mig.mode.current,persistence_mode,ecc.mode.current,memory.total,power.limit"
-_PACKAGES = ("triton", "jax", "numba", "cupy", "nvidia-cutlass-dsl", "numpy", "pydantic")
-_TOOLS = {
-    "nvcc": "--version",
-    "ncu": "--version",
-    "g++": "-dumpfullversion",
-    "ninja": "--version",
-    "bwrap": "--version",
-}
+_TOOLS = ("ncu", "bwrap")
 _PATH = f"{os.environ.get('PATH', '')}:/usr/local/cuda/bin:/opt/cuda/bin"
 _ASK_S = 20
 _START_S = 100
@@ -44,7 +35,7 @@ def probes(_: CheckOptions) -> Iterator[Probe]:
 
 
 def _describe(options: CheckOptions) -> ProbeAnswer:
-    facts = _host() | (_torch() if importlib.util.find_spec("torch") else {})
+    facts = _host()
     notes = [f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB"]
     if os.geteuid() == 0:
         notes.append("root")
@@ -58,7 +49,7 @@ def _describe(options: CheckOptions) -> ProbeAnswer:
     faults = [_find_obstacle(), *(find_faults(gpus) if gpus else ["no GPU's device file is there"])]
     notes += [gpu.state, gpu.trouble] if gpu else []
     notes += [f"nvidia-smi: {line}" for line in facts["gpus"]]
-    notes += [f"{name} {version}" for name, version in facts["tools"].items()]
+    notes += [f"{name} {version}" for name, version in facts["software"].items()]
     words = ", ".join(note for note in [*notes, *map(str, filter(None, faults))] if note)
     return ProbeAnswer(words=words, is_good=not any(faults), data=facts)
 
@@ -70,6 +61,7 @@ def _host() -> dict[str, Any]:
         system = platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
     except OSError:
         system = "Linux"
+    software = read_software()
     return {
         "cpu": cpu[1] if cpu else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
@@ -77,29 +69,15 @@ def _host() -> dict[str, Any]:
         "os": f"{system}, Linux {platform.release()}",
         "python": platform.python_version(),
         "commit": _ask("git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD").strip(),
-        "packages": {name: version for name in _PACKAGES if (version := _version_of(name))},
-        "tools": {name: _tool(name, option) for name, option in _TOOLS.items() if shutil.which(name, path=_PATH)},
+        "torch": version_of("torch") or None,
+        "torch_cuda": software.get("CUDA") or software.get("ROCm"),
+        "software": software | {name: _version_of_tool(name) for name in _TOOLS if shutil.which(name, path=_PATH)},
     }
 
 
-def _torch() -> dict[str, Any]:
-    """torch's version and CUDA, without importing it, which may fail."""
-    spec = importlib.util.find_spec("torch")
-    assert spec and spec.origin
-    found = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
-    return {"torch": found.get("__version__"), "torch_cuda": found.get("cuda") or found.get("hip")}
-
-
-def _version_of(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-
-
-def _tool(name: str, option: str) -> str:
-    """A tool's version: the last number with a point that it prints."""
-    return next(reversed(re.findall(r"\d+\.[\d.]+", _ask(name, option))), "of unknown version")
+def _version_of_tool(name: str) -> str:
+    """The last number with a point that it prints."""
+    return next(reversed(re.findall(r"\d+\.[\d.]+", _ask(name, "--version"))), "of unknown version")
 
 
 def _ask(*command: str) -> str:

@@ -205,12 +205,13 @@ def board_of(kernels: Sequence[TimedKernel], *, rehearse: bool) -> Iterator[Boar
 
 
 def _judge(board: Board, kernels: Sequence[str], options: CheckOptions) -> Iterator[Taken]:
-    from benchmarks.check_gpu.judging import judge_file
+    from benchmarks.check_gpu.judging import FEW_PAIRS, judge_file
     from harness.records.errors import JudgeError
     from harness.records.fields import Mode
     from harness.task.submission import Submission
 
-    judgement = judge_file(options, board, Submission(login="check-gpu", source=_KERNEL.encode()), Mode.RANKED)
+    submission = Submission(login="check-gpu", source=_KERNEL.encode())
+    judgement = judge_file(options, board, submission, Mode.RANKED, FEW_PAIRS if options.rehearse else None)
     if judgement.verdict.value != "AC":
         raise JudgeError(f"the kernels got {judgement.verdict}: {judgement.message}")
     for kernel, case in zip(kernels, judgement.benchmarks, strict=True):

@@ -27,7 +27,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
@@ -79,6 +79,10 @@ class Digests(Model):
 
 def _is_none(value: object) -> bool:
     return value is None
+
+
+def _is_empty(value: Mapping[str, str]) -> bool:
+    return not value
 
 
 class CaseResult(Model):
@@ -142,11 +146,22 @@ class Machine(Model):
     os: Line
     python: Line
     torch: Line
+    software: Annotated[dict[Line, Line], Field(max_length=100)] = Field(
+        default_factory=dict,
+        exclude_if=_is_empty,
+        description="versions of packages, compilers and libraries that submissions can use, by name",
+    )
     driver: Line | None = None
     clock_mhz: PositiveFloat | None = None
     temperature_c: float | None = None
     quiet: bool
     note: Line = ""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Versions of all software that may change how fast a submission is, by name."""
+        system = {"OS": self.os, "Python": self.python, "torch": self.torch}
+        return system | ({"driver": self.driver} if self.driver else {}) | self.software
 
     def is_a(self, devices: Iterable[str]) -> bool:
         """Whether its device, or each of several devices, has one of these names."""

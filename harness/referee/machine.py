@@ -5,19 +5,19 @@ Judgements record them.  A fact that the machine does not report is left out.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.gpu.gpu_facts import GpuFacts
 from harness.records.judgement import Machine
 from harness.records.stats import median
 from harness.records.times import GpuState
+from harness.referee.software import read_software, version_of
 from harness.sandbox.company import MAX_COMPANY
 
 _QUIET = 0.1
@@ -25,8 +25,12 @@ _QUIET = 0.1
 _LISTEN_S = 0.2
 
 
-def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
-    """Read the facts of this machine, and of the GPUs to judge on, before judging starts."""
+def read_machine(gpus: Sequence[GpuFacts] = (), include_dirs: Mapping[str, str] | None = None) -> Machine:
+    """Read the facts of this machine, and of the GPUs to judge on, before judging starts.
+
+    Args:
+        include_dirs: folders of headers that the board has, by the name of their library.
+    """
     gpu = gpus[0] if gpus else None
     busy = busy_share()
     quiet = busy is None or busy <= _QUIET
@@ -39,7 +43,8 @@ def read_machine(gpus: Sequence[GpuFacts] = ()) -> Machine:
         memory_gib=round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         os=f"{_os_name()}, Linux {platform.release()}"[:500],
         python=platform.python_version(),
-        torch=_version_of("torch"),
+        torch=version_of("torch") or "unknown",
+        software=read_software(include_dirs),
         driver=gpu.driver if gpu else None,
         clock_mhz=gpu.clock_mhz if gpu else None,
         temperature_c=gpu.temperature_c if gpu else None,
@@ -86,14 +91,6 @@ def as_timed(machine: Machine, states: Sequence[GpuState], company: Sequence[flo
 def _device_name(gpus: Sequence[GpuFacts]) -> str:
     """`NVIDIA H100` or `4 x NVIDIA H100`.  A board never mixes devices."""
     return gpus[0].name if len(gpus) == 1 else f"{len(gpus)} x {gpus[0].name}"
-
-
-def _version_of(package: str) -> str:
-    # From the package metadata: importing torch for its version takes seconds.
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def busy_share() -> float | None:

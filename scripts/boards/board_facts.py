@@ -3,6 +3,7 @@
     BoardFacts      a board ── RowFacts       its rows ── CaseFacts     a row's times, case by case
                             └─ RecordFacts    its records, oldest first
     IndexFacts      `index.json`: the boards of the site
+    MachinesFacts   `machines.json`: the machines that judge ── MachineFacts    one of them
     AuthorFacts     `author.json`: the boards of an author
 
 The same types are built from a ledger, so commands work alike with both sources.  Unknown fields are ignored: the site
@@ -111,6 +112,22 @@ class RecordFacts(SiteModel):
     score_us: Interval
     gain: float | None
     digest: Digest
+
+
+class MachineFacts(SiteModel):
+    """A machine that judges a GPU's boards, and its software in its last judging: versions by name.
+
+    `software` is empty on older sites.
+    """
+
+    gpu: Name
+    device: Line
+    last_at: AwareDatetime
+    software: dict[Line, Line] = Field(default_factory=dict, max_length=200)
+
+
+class MachinesFacts(SiteModel):
+    machines: tuple[MachineFacts, ...] = Field(max_length=10_000)
 
 
 class BoardName(SiteModel):

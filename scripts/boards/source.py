@@ -3,6 +3,7 @@
     board              the board of a GPU; by default CPU if the task has it, else its first
     boards_of_task     all boards of a task
     boards_of_author   the boards on which an author has a row, best rank first
+    machines           the machines that judge a GPU's boards, the last to judge first
 
 `place` is a source's name in messages, `option` selects it for another command; `faults` are the files that could not
 be read so far.
@@ -11,11 +12,20 @@ be read so far.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.task import Board, Task, load_tasks
-from scripts.boards.board_facts import AuthorFacts, BoardFacts, BoardName, IndexFacts, facts_of
+from scripts.boards.board_facts import (
+    AuthorFacts,
+    BoardFacts,
+    BoardName,
+    IndexFacts,
+    MachineFacts,
+    MachinesFacts,
+    facts_of,
+)
 from scripts.boards.web import SiteError, find_facts, site_address
 from scripts.competition.boards import find_machines, shown
 from scripts.competition.repository import choose_board, require_task
@@ -28,6 +38,10 @@ from scripts.standings.standings import standings
 def _best_first(boards: Iterable[BoardFacts], login: str) -> list[BoardFacts]:
     placed = [(board, row) for board in boards if (row := board.find_row(login))]
     return [board for board, _ in sorted(placed, key=lambda pair: (pair[1].rank, pair[0].task, pair[0].gpu))]
+
+
+def _last_first(machines: Iterable[MachineFacts]) -> list[MachineFacts]:
+    return sorted(machines, key=attrgetter("last_at"), reverse=True)
 
 
 class LedgerSource:
@@ -51,6 +65,16 @@ class LedgerSource:
     def boards_of_author(self, login: str) -> Sequence[BoardFacts]:
         boards = (self._rank(board) for task in load_tasks(self._tasks) for board in self._shown(task).boards)
         return _best_first(boards, login)
+
+    def machines(self, gpu: str) -> list[MachineFacts]:
+        contents = self._ledger.judgements()
+        self.faults += contents.faults
+        found = {}
+        for one in sorted(contents.judgements, key=attrgetter("finished_at")):
+            if one.gpu == gpu:
+                device, at = one.machine.device, one.finished_at
+                found[device] = MachineFacts(gpu=gpu, device=device, last_at=at, software=one.machine.versions)
+        return _last_first(found.values())
 
     def _shown(self, task: Task) -> Task:
         return shown(task, self._machines, self._ledger)
@@ -96,6 +120,12 @@ class SiteSource:
             return ()
         boards = {(place.task, place.gpu): None for place in author.rows}
         return _best_first((self._read(*board) for board in boards), login)
+
+    def machines(self, gpu: str) -> list[MachineFacts]:
+        found = find_facts(MachinesFacts, self._address, "machines", "machines.json")
+        if not found:
+            self.index()  # Distinguish an older site from a wrong address.
+        return _last_first(one for one in (found.machines if found else ()) if one.gpu == gpu)
 
     def _gpus(self, task: str) -> list[str]:
         boards = self.index()

@@ -29,9 +29,11 @@ from scripts.github.pages import pages_address
 from scripts.ledger.ledger import LedgerError
 
 _GPU = "The task's board. Default: CPU if it has one, else its first."
+at_site = click.option("--site", metavar="URL", help="Read a published site at this address; needs no clone.")
+in_ledger = click.option("--ledger", type=PATH, help="Ledger folder. Default: ledger/.")
 _source_options = options(
-    click.option("--site", metavar="URL", help="Read a published site at this address; needs no clone."),
-    click.option("--ledger", type=PATH, help="Ledger folder. Default: ledger/."),
+    at_site,
+    in_ledger,
     click.option("--tasks", type=PATH, help="Tasks folder. Default: tasks/ next to the ledger, else of this clone."),
     click.option("--allow-unwalled", is_flag=True, help="Include results judged without a sandbox."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON in full precision."),
@@ -47,7 +49,7 @@ def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
     ) -> int | None:
         if site and (ledger or tasks or allow_unwalled):
             raise click.UsageError("--site cannot be combined with --ledger, --tasks or --allow-unwalled.")
-        source = SiteSource(site) if site else _open(ledger, tasks or home_of(ledger) / "tasks", allow_unwalled)
+        source = SiteSource(site) if site else open_ledger(ledger, tasks, allow_unwalled=allow_unwalled)
         code = command(source=source, **rest)
         for fault in source.faults:
             click.echo(f"left out: {fault}", err=True)
@@ -56,15 +58,15 @@ def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
     return _source_options(run)
 
 
-def _open(ledger: Path | None, tasks: Path, allow_unwalled: bool) -> LedgerSource:
-    """Open the ledger of a folder.
+def open_ledger(ledger: Path | None, tasks: Path | None = None, *, allow_unwalled: bool = False) -> LedgerSource:
+    """Open the ledger of a folder, and the tasks next to it.
 
     Raises:
         LedgerError: there is none, as in a participant's clone; showing empty boards would be wrong.
     """
     found = require_ledger(ledger)
     if found.path.is_dir():
-        return LedgerSource(found, tasks, allow_unwalled=allow_unwalled)
+        return LedgerSource(found, tasks or home_of(ledger) / "tasks", allow_unwalled=allow_unwalled)
     try:
         site = pages_address(require_repository(), server_url())
     except AccessError:

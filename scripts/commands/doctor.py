@@ -1,16 +1,22 @@
-"""`pullrank doctor`: what this machine can do and how to install what is missing."""
+"""`pullrank doctor`: what this machine can do and how to install what is missing; or how it differs from a judge."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
+from scripts.boards.board_facts import MachineFacts
+from scripts.boards.source import SiteSource
+from scripts.commands.board import at_site, in_ledger, open_ledger
 from scripts.common.terminal import console, table
+from scripts.competition.completion import judged_gpu_names
 from scripts.doctor.finding import Availability, Finding
 from scripts.doctor.machine import examine
 from scripts.doctor.runner import examine_runner, role_of
+from scripts.doctor.software import Version, compare
 
 _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "dim"}
 
@@ -18,13 +24,30 @@ _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "di
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.option("--runner", is_flag=True, help="Also check what .github/runner/install.sh set up.")
-def doctor(as_json: bool, runner: bool) -> int:
+@click.option(
+    "--board",
+    "gpu",
+    metavar="GPU",
+    shell_complete=judged_gpu_names,
+    help="Compare this machine's software with that of the machine that judges this GPU's boards.",
+)
+@at_site
+@in_ledger
+def doctor(as_json: bool, runner: bool, gpu: str | None, site: str | None, ledger: Path | None) -> int:
     """Show what this machine can do and how to install what is missing.
 
     Exits with 0 if this machine can judge submissions in a sandbox, and with 1 if not.
 
     Example: pullrank doctor --json
+
+    To compare with a judge: pullrank doctor --board H100 --site https://OWNER.github.io/NAME/
     """
+    if gpu:
+        if runner or (site and ledger):
+            raise click.UsageError("--board takes --site or --ledger, and not --runner.")
+        return _compare(gpu, site, ledger, as_json=as_json)
+    if site or ledger:
+        raise click.UsageError("--site and --ledger say where to find the judge of --board GPU; name it.")
     judges = not runner or role_of() != "registrar"
     findings = [*(examine() if judges else ()), *(examine_runner() if runner else ())]
     if as_json:
@@ -41,3 +64,26 @@ def _print(findings: list[Finding], does: str) -> None:
     console().print(made)
     missing = [finding.name for finding in findings if finding.state is Availability.MISSING]
     click.echo(f"\nThis machine cannot {does} yet: {', '.join(missing)}." if missing else f"\nThis machine can {does}.")
+
+
+def _compare(gpu: str, site: str | None, ledger: Path | None, *, as_json: bool) -> int:
+    source = SiteSource(site) if site else open_ledger(ledger)
+    machines = [one for one in source.machines(gpu) if one.software]
+    versions = compare(machines[0].software) if machines else []
+    if as_json:
+        facts = machines[0].model_dump(mode="json", exclude={"software"}) if machines else {"gpu": gpu}
+        click.echo(json.dumps({**facts, "software": [asdict(one) for one in versions]}, indent=1))
+    elif machines:
+        _print_versions(machines[0], versions)
+    else:
+        click.echo(f"No judgement in {source.place} says what software the judge of {gpu} has.")
+    return 0
+
+
+def _print_versions(judge: MachineFacts, versions: list[Version]) -> None:
+    made = table("", "Software", f"The judge of {judge.gpu}", "Here")
+    for one in versions:
+        made.add_row("same" if one.is_same else "differs", one.name, one.judge or "—", one.here or "—",
+                     style="dim" if one.is_same else "yellow")  # fmt: skip
+    console().print(made)
+    click.echo(f"\nThe judge is {judge.device}, on {judge.last_at:%Y-%m-%d}. Other versions may be faster or slower.")

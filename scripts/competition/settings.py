@@ -6,6 +6,7 @@
     limits                  Quotas                     limits per author
     merge, bans             Merge, Ban                 whether the bot merges; whose pull requests it does not judge
     announcements           Announcements              announcements on Discord
+    dataset                 DataSet                    licence of the data set of submissions
 
 It is on the default branch, so only maintainers change it; still it is validated like any hand-written file.
 """
@@ -208,6 +209,17 @@ class Announcements(Section):
     )
 
 
+class DataSet(Section):
+    """What `pullrank dataset` may give away: the ranked submissions with their code and times."""
+
+    license: Annotated[str, Like(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}", "an SPDX identifier, such as Apache-2.0")] = Field(
+        description="The licence of all submissions, by its SPDX identifier: Apache-2.0."
+    )
+    without: Annotated[tuple[Annotated[str, _LOGIN], ...], Field(max_length=1000)] = Field(
+        default=(), description="Authors whose submissions stay out of it."
+    )
+
+
 class Settings(Section):
     """The settings of one competition on PullRank."""
 
@@ -231,6 +243,9 @@ class Settings(Section):
     )
     announcements: Announcements = Field(
         default_factory=Announcements, description="Announcements on Discord, by kind."
+    )
+    dataset: DataSet | None = Field(
+        default=None, description="Whether `pullrank dataset` gives submissions away, and how. Default: it does not."
     )
 
     def gpu(self, name: str) -> Gpu:

@@ -10,7 +10,7 @@ reports (device, processor, cores); two machines that report the same count as o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -19,7 +19,7 @@ from operator import attrgetter
 from statistics import geometric_mean
 from typing import Any, NamedTuple
 
-from harness.records.judgement import Judgement
+from harness.records.judgement import Judgement, Machine
 from harness.records.stats import median
 from scripts.pages.parts.charts import Scale, Tick
 from scripts.pages.parts.render import data, page
@@ -51,6 +51,8 @@ class Reading(NamedTuple):
     clock_mhz: float | None
     temperature_c: float | None
     quiet: bool
+    software: Mapping[str, str] | None
+    """In the newest reading of a machine on each board; None in the others."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -107,6 +109,11 @@ class Runner:
         return median([one.share for one in last]) / median([one.share for one in first]) - 1
 
     @property
+    def software(self) -> Mapping[str, str]:
+        """What it had in its last judging, by name."""
+        return next((one.software for one in reversed(self.readings) if one.software is not None), {})
+
+    @property
     def slow(self) -> float:
         return _share(one.share > SLOW * self.pace for one in self.readings)
 
@@ -141,6 +148,7 @@ class Runner:
             "cores": self.cores,
             "judgings": len(self.readings),
             "last_at": self.readings[-1].at.isoformat(),
+            "software": {**self.software},
             "pace": self.pace,
             "spread": self.spread,
             "drift": self.drift,
@@ -156,6 +164,7 @@ class Runner:
 def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Reading]:
     """One reading for each judgement of the board's current edition; empty if the board has no anchor."""
     found = []
+    newest = {name_of(one.machine): one for one in sorted(judgements, key=attrgetter("finished_at"))}
     for judgement in judgements:
         anchors = [case.timing.anchor_us for case in judgement.benchmarks if case.timing]
         if judgement.edition == table.board.edition and table.nominal_us and len(anchors) == len(table.nominal_us):
@@ -163,14 +172,19 @@ def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Readi
             reading = Reading(
                 at=judgement.finished_at,
                 gpu=judgement.gpu,
-                name=(machine.device, machine.cpu, machine.cores),
+                name=name_of(machine),
                 share=geometric_mean(us / usual for us, usual in zip(anchors, table.nominal_us, strict=True)),
                 clock_mhz=machine.clock_mhz,
                 temperature_c=machine.temperature_c,
                 quiet=machine.quiet,
+                software=machine.versions if judgement is newest[name_of(machine)] else None,
             )
             found.append(reading)
     return found
+
+
+def name_of(machine: Machine) -> tuple[str, str, int]:
+    return machine.device, machine.cpu, machine.cores
 
 
 def machine_pages(site: Site, readings: Sequence[Reading], as_of: datetime | None) -> Iterator[tuple[str, str]]:

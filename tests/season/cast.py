@@ -52,6 +52,9 @@ def logins(count: int, dice: random.Random) -> list[str]:
     ]
 
 
+_GPU_SOFTWARE = {"CUDA": "13.0", "CUTLASS DSL": "4.3.0", "nvcc": "13.0"}
+
+
 def machine_of(gpu: str, dice: random.Random) -> Machine:
     """The machine of a GPU's boards, at one moment."""
     on_gpu = gpu != "CPU"
@@ -63,6 +66,7 @@ def machine_of(gpu: str, dice: random.Random) -> Machine:
         os="Linux 6.8",
         python="3.12.7",
         torch="2.13.0",
+        software=(_GPU_SOFTWARE if on_gpu else {}) | {"NumPy": "2.4.6", "Triton": "3.7.1", "g++": "13.3.0"},
         driver="580.65.06" if on_gpu else None,
         clock_mhz=float(*dice.choices((1710, 1950, 1980), (4, 40, 56))) if on_gpu else None,
         temperature_c=float(dice.randint(41, 68)) if on_gpu else None,

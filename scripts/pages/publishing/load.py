@@ -18,7 +18,8 @@ from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import Edition, editions_of
 from scripts.pages.machines import Reading, readings_of
-from scripts.pages.parts.results import TableRow, judged_rows
+from scripts.pages.parts.results import judged_rows
+from scripts.pages.parts.tables import TableRow
 from scripts.pages.parts.taken_out import TakenOut, taken_out_of
 from scripts.pages.parts.words import count
 from scripts.pages.submission import MOST_CASES

@@ -40,9 +40,10 @@ from scripts.pages.feeds import board_files, feed_of_all, sitemap
 from scripts.pages.landing import landing_pages
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.parts.render import SITE, data, environment, page
-from scripts.pages.parts.results import TableRow, results
+from scripts.pages.parts.results import results
 from scripts.pages.parts.site import Guide, Site, Sources, read_guides
 from scripts.pages.parts.summary import BoardSummary, Mark, marks_of, summary_of
+from scripts.pages.parts.tables import TableRow
 from scripts.pages.parts.words import count
 from scripts.pages.parts.write import swapped_in, write_file
 from scripts.pages.picture import board_picture

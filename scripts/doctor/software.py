@@ -1,0 +1,31 @@
+"""This machine's software beside a judge's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Version:
+    """A program or package, and its version on the judge and here; "" where it is not installed."""
+
+    name: str
+    judge: str
+    here: str
+
+    @property
+    def is_same(self) -> bool:
+        return self.judge == self.here
+
+
+def compare(judge: Mapping[str, str]) -> list[Version]:
+    """All software of the judge, then what only this machine has."""
+    from harness.gpu.gpu_facts import read_gpu
+    from harness.gpu.gpu_nodes import assigned, find_gpus
+    from harness.referee.machine import read_machine
+
+    facts = [found for gpu in assigned(find_gpus(), os.environ)[:1] if (found := read_gpu(gpu))]
+    here = read_machine(facts).versions
+    return [Version(name, judge.get(name, ""), here.get(name, "")) for name in {**judge, **here}]

@@ -1,0 +1,115 @@
+"""`pullrank dataset`: which submissions it gives away, and that both files say the same."""
+
+import json
+import re
+import subprocess
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.records.verdict import Verdict
+from scripts.cli import run
+from scripts.competition.settings import SETTINGS, DataSet
+from scripts.ledger.moderation import Action, Moderation
+from scripts.pages.parts.words import iso
+from scripts.pages.publishing.dataset import DataSetReport, write_dataset
+from tests.season.season import END, Season, Size, make_season
+from tests.test_results import parquet
+
+ALLOWED = "\ndataset: {license: CC-BY-4.0, without: [mallory]}\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Season]:
+    folder = tmp_path_factory.mktemp("season")
+    season = make_season(folder, Size(tasks=2, gpus=2, authors=5, judgements=60), seed=3)
+    for file in (folder / "tasks").glob("*/task.yml"):
+        file.write_text(re.sub(r"(?m)^deadline: .*\n", "", file.read_text()))
+    return folder, replace(season, tasks=tuple(replace(task, deadline=None) for task in season.tasks))
+
+
+def write(season: Season, out: Path, *, now: datetime = END, without: tuple[str, ...] = ()) -> DataSetReport:
+    settings = DataSet(license="CC-BY-4.0", without=without)
+    return write_dataset(season.tasks, season.ledger, out, sources=season.source_of, settings=settings, now=now)
+
+
+def lines(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "submissions.jsonl").read_text().splitlines()]
+
+
+def test_each_ranked_judgement_has_a_line_with_its_code_and_times(made: tuple[Path, Season], tmp_path: Path) -> None:
+    season = made[1]
+    report = write(season, tmp_path)
+    accepted = [one for one in season.ledger.judgements().judgements if one.verdict is Verdict.ACCEPTED]
+    assert report.rows == len(lines(tmp_path)) == len(accepted) and not report.left_out
+    by_moment = {(iso(one.finished_at), one.gpu, one.submission.digest): one for one in accepted}
+    for line in lines(tmp_path):
+        judgement = by_moment[line["finished_at"], line["gpu"], line["digest"]]
+        assert line["code"] == season.source_of(judgement)
+        assert line["software"] == judgement.machine.versions and line["license"] == "CC-BY-4.0"
+        assert [case["params"] for case in line["cases"]] == [dict(case.params) for case in judgement.benchmarks]
+        assert [case["time_us"] for case in line["cases"]] == [case.time_us for case in judgement.benchmarks]
+        assert line["low_us"] <= line["score_us"] <= line["high_us"]
+
+
+def test_parquet_has_the_same_rows_with_types(made: tuple[Path, Season], tmp_path: Path) -> None:
+    write(made[1], tmp_path)
+    types, rows = parquet(tmp_path, "submissions")
+    assert types["score_us"] == "DOUBLE" and "TIMESTAMP" in types["finished_at"]
+    for row, line in zip(rows, lines(tmp_path), strict=True):
+        assert json.loads(row["cases"]) == line["cases"] and json.loads(row["software"]) == line["software"]
+        same = ("task", "gpu", "edition", "login", "digest", "language", "score_us", "claim", "device", "code")
+        assert all(row[name] == line[name] for name in same)
+
+
+def test_open_tasks_unmerged_files_removed_results_and_chosen_authors_are_left_out(tmp_path: Path) -> None:
+    season = make_season(tmp_path / "season", Size(tasks=2, gpus=2, authors=5, judgements=60), seed=3)
+    accepted = [one for one in season.ledger.judgements().judgements if one.verdict is Verdict.ACCEPTED]
+    first, second = season.tasks
+    season = replace(season, tasks=(replace(first, deadline=END), replace(second, deadline=None)))
+    report = write(season, tmp_path, now=END - timedelta(seconds=1))
+    assert {line["task"] for line in lines(tmp_path)} == {second.name}
+    assert report.left_out == {"of tasks that are still open": sum(one.task == first.name for one in accepted)}
+    assert sum(report.left_out.values()) + report.rows == len(accepted)
+
+    login = accepted[0].submission.login
+    theirs = [one for one in accepted if one.submission.login == login]
+    report = write(season, tmp_path, without=(login.upper(),))
+    assert report.left_out == {"of authors who are left out": len(theirs)}
+    assert login not in {line["login"] for line in lines(tmp_path)}
+
+    gone = season.sources.pop(accepted[0].submission.digest)
+    same_file = [one for one in accepted if one.submission.digest == accepted[0].submission.digest]
+    report = write(season, tmp_path)
+    assert report.left_out == {"whose file was not merged": len(same_file)}
+    assert gone not in {line["code"] for line in lines(tmp_path)}
+
+    facts = {"judgement": accepted[-1].checksum, "reason": "It copies.", "by": 1, "at": END}
+    season.ledger.append_moderation(Moderation(id="one", action=Action.DISQUALIFY, **facts))
+    assert write(season, tmp_path).rows == report.rows - 1
+
+
+def test_the_command_needs_the_licence_in_the_settings(
+    made: tuple[Path, Season], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, season = made
+    words = ["dataset", "--ledger", str(folder / "ledger"), "--tasks", str(folder / "tasks"), "--out", str(tmp_path)]
+    assert run(words) == 2
+    assert f"{SETTINGS} does not allow it: add `dataset: {{license: Apache-2.0}}`" in capsys.readouterr().err
+    settings = folder / SETTINGS
+    text = settings.read_text()
+    settings.write_text(text + ALLOWED)
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    try:
+        assert run([*words, "--json"]) == 0
+    finally:
+        settings.write_text(text)
+    told = json.loads(capsys.readouterr().out)
+    newest = {path.read_text() for path in (folder / "submissions").glob("*/*/submission.*")}
+    assert told["rows"] == len(lines(tmp_path)) > 0
+    assert {line["code"] for line in lines(tmp_path)} <= newest
+    assert told["left_out"]["whose file was not merged"] > 0
+    assert sum(told["left_out"].values()) + told["rows"] == write(season, tmp_path).rows
