@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -79,8 +80,9 @@ def judge(
         frame.require_unhindered()
     results = _play_without_referee(frame, submission, mode, on_progress)
     if not results:
+        files = [submission, *([champion.submission] if champion else [])]
         with open_context(
-            board, mode, frame.kind, on_progress, frame.device, replay, needs_quiet=needs_quiet
+            board, mode, frame.kind, on_progress, frame.device, replay, files=files, needs_quiet=needs_quiet
         ) as context:
             from harness.rules.game import Game
 
@@ -126,7 +128,7 @@ def duel(
     if not board.task.is_refereed:
         raise TaskError(f"{board.task.name} is timed by its own program, one file at a time: it does not support duels")
     frame = Frame(board, choose_kind(sandbox))
-    with open_context(board, Mode.TEST, frame.kind, on_progress) as context:
+    with open_context(board, Mode.TEST, frame.kind, on_progress, files=(a, b)) as context:
         from harness.rules.game import Match
 
         match = Match(context, a, b)
@@ -229,6 +231,11 @@ class Sitting:
         return _results_of(game)
 
 
+_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
+"""What the first call of a function of torch.compile imports, in more than two seconds."""
+_USES_COMPILER = re.compile(rb"\btorch\s*\.\s*compile\b|\bimport\s+compile\b|\btorch\._(dynamo|inductor)\b")
+
+
 @contextlib.contextmanager
 def open_context(
     board: Board,
@@ -238,18 +245,25 @@ def open_context(
     device: Device | None = None,
     replay: Replay | None = None,
     *,
+    files: Sequence[Submission] = (),
     needs_quiet: bool = False,
 ) -> Iterator[Context]:
-    """Start the sandbox of a judging, and set up the context that its sides share."""
+    """Start the sandbox of a judging, and set up the context that its sides share.
+
+    Args:
+        files: those that will be played, as far as they are known; players start sooner with what these import.
+    """
     device = device or device_of(board.gpu)
     recipe = recipe_of(board) if board.task.is_compiled else None
     profiler = _profiler_of(device) if mode is Mode.PROFILE else None
     shown = (*(recipe.shown if recipe else ()), *(profiler.shown if profiler else ()))
+    sources = (*(file.source for file in files), board.task.anchor_source)
     with Sandbox(
         kind,
         memory_gib=board.limits.memory_gib,
         gpu_memory_gib=board.limits.gpu_memory_gib,
         shown=shown,
+        preload=_COMPILER if any(_USES_COMPILER.search(source) for source in sources) else (),
         device=device,
     ) as sandbox:
         # Not earlier: this imports torch, while the warm parent in the sandbox does the same on another core.

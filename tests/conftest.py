@@ -27,26 +27,39 @@ os.environ["PULLRANK_COMPANY"] = "allow"
 HERE = Path(__file__).parent
 LONG_TESTS = HERE / "long.txt"
 LONG = [line for line in LONG_TESTS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-FILE = pytest.StashKey[Path]()
-"""Of the test before."""
+PART = pytest.StashKey[tuple[Path, bool]]()
+"""The file of the test before, and whether that ran alone."""
 LOCKS = Path(os.environ.get("TESTS_LOCKS", HERE))
 """The folder of two files to lock; several copies of the repository may share one."""
 LOCK = pytest.StashKey[object]()
 """What a test that runs alone leaves to the next one."""
 SLOWEST_FIRST = (
     "test_exploits",
-    "test_controls",
-    "test_judge",
-    "test_ci_check",
-    "test_languages",
     "test_workflow_scenarios",
+    "test_judge",
+    "test_check_gpu",
+    "test_defences",
     "test_site_browser",
+    "test_runner",
+    "test_controls",
+    "test_ci_check",
+    "test_sealed",
+    "test_scenarios",
     "test_failures",
+    "test_sandbox",
     "test_reconcile",
+    "test_script",
+    "test_vendors",
+    "test_languages",
+    "test_announce",
+    "test_submit",
+    "test_task_tools",
+    "test_whole_way",
+    "test_walk",
 )
 """So that all processes end at about the same time.  All other files follow in the order of their names."""
-LAST = ("test_memory", "test_gpu_memory", "test_awake")
-"""All of their tests run alone, and wait less for the others at the end."""
+ALONE = "@alone"
+"""The end of the names of tests that run alone, where several processes run tests."""
 
 
 @pytest.fixture
@@ -150,10 +163,17 @@ def pytest_xdist_auto_num_workers(config):
     return 0 if config.option.keyword else max(1, min(2 * len(cores.ALL), fit))
 
 
+class AloneFirst(LoadFileScheduling):
+    """All tests that run alone in one process, one after the other; then all others of a file in one process."""
+
+    def _split_scope(self, nodeid):
+        return ALONE if nodeid.endswith(ALONE) else super()._split_scope(nodeid)
+
+
 def pytest_xdist_make_scheduler(config, log):
-    """Run all tests of a file in one process, so that they share what is costly, and begin with the slowest files."""
+    """Run the tests of a file in one process, so that they share what is costly, and begin with the slowest files."""
     config.option.loadscopereorder = False
-    return LoadFileScheduling(config, log)
+    return AloneFirst(config, log)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -195,7 +215,10 @@ def pytest_collection_modifyitems(config, items):
         long = [item for item in items if any(is_named(name, item.nodeid) for name in LONG)]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
-    items.sort(key=lambda item: (_is_alone(item), _place(item)))
+    items.sort(key=lambda item: (not _is_alone(item), _place(item)))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        for item in filter(_is_alone, items):
+            item._nodeid += ALONE  # as xdist's own groups: its scheduler knows tests by their names only
 
 
 def pytest_collection_finish():
@@ -218,7 +241,7 @@ def is_named(name, nodeid):
 
 def _place(item):
     name = item.path.stem
-    return SLOWEST_FIRST.index(name) if name in SLOWEST_FIRST else len(SLOWEST_FIRST) + (name in LAST)
+    return SLOWEST_FIRST.index(name) if name in SLOWEST_FIRST else len(SLOWEST_FIRST)
 
 
 # ---------------------------------------------------------------------- what a test needs
@@ -254,8 +277,9 @@ def _locked(kind):
 
 def _take_cores(item):
     """At a file's first test; later ones may be behind walls that a module's fixture has pinned to their cores."""
-    if item.config.stash.get(FILE, None) != item.path:
-        item.config.stash[FILE] = item.path
+    part = item.path, _is_alone(item)
+    if item.config.stash.get(PART, None) != part:
+        item.config.stash[PART] = part
         os.sched_setaffinity(0, cores.ALL if _is_alone(item) else cores.own())
 
 

@@ -113,6 +113,47 @@ def test_memory_taken_bit_by_bit_still_exceeds_the_limit(board):
     assert judgement.verdict is Verdict.MEMORY_LIMIT_EXCEEDED, judgement.message
 
 
+LAZY = """
+import os, time
+if os.access("/cache", os.W_OK) and {is_lazy}:
+    os.makedirs("/cache/inductor", exist_ok=True)
+is_first = True
+def custom_kernel(data):
+    global is_first
+    if is_first:
+        mark = f"/cache/inductor/{{data.numel()}}"
+        print("called first in the build:", os.path.exists(mark))
+        {first}
+    is_first = False
+    return data + 1
+"""
+"""Leaves what a file with torch.compile leaves: entries in the folder of its cache."""
+
+
+def test_what_compiles_lazily_is_called_in_the_build_with_each_benchmark_first(sitting):
+    judgement = sitting.judge(submission(LAZY.format(is_lazy=True, first="open(mark, 'w').close()")), Mode.BENCHMARK)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    assert "called first in the build: True" in judgement.log
+
+
+@pytest.mark.parametrize(("is_lazy", "verdict"), [(True, Verdict.ACCEPTED), (False, Verdict.TIME_LIMIT_EXCEEDED)])
+def test_the_first_call_of_what_compiles_lazily_may_take_longer(board, is_lazy, verdict):
+    limits = replace(board.limits, case_timeout_s=0.5, compile_timeout_s=8)
+    one_test = replace(board, tests=board.tests[:1], limits=limits)
+    first = "open(mark, 'w').close() if os.path.isdir('/cache/inductor') else None; time.sleep(1)"
+    assert judge(one_test, submission(LAZY.format(is_lazy=is_lazy, first=first)), Mode.TEST).verdict is verdict
+
+
+def test_only_the_first_call_of_what_compiles_lazily_may_take_longer(board):
+    limits = replace(board.limits, case_timeout_s=0.5, compile_timeout_s=8)
+    two_tests = replace(board, tests=board.tests[:2], limits=limits)
+    later = LAZY.format(is_lazy=True, first="pass").replace(
+        "    is_first = False", "    else: time.sleep(1)\n    is_first = False"
+    )
+    judgement = judge(two_tests, submission(later), Mode.TEST)
+    assert [case.verdict.value for case in judgement.tests] == ["AC", "TLE"], judgement.message
+
+
 def test_a_hanging_import_ends_within_the_compile_timeout(board):
     hurried = replace(board, limits=replace(board.limits, compile_timeout_s=3))
     judgement = verdict_of(hurried, GOOD + "while True: pass\n")
@@ -317,7 +358,7 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
 
 def judge_beside_loops(board, source, **limits):
     """The loops begin once the sandbox is ready, and take two thirds of the players' core."""
-    with Sitting(replace(board, limits=replace(board.limits, **limits))) as sitting:
+    with Sitting(replace(board, tests=board.tests[:1], limits=replace(board.limits, **limits))) as sitting:
         assert sitting.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
         with busy_loops(2, max(cores.ALL)):
             return sitting.judge(submission(source), Mode.TEST)

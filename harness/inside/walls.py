@@ -34,7 +34,7 @@ _CAP_AMBIENT_CLEAR_ALL, _CAPABILITY_VERSION_3 = 4, 0x20080522
 CACHES = "/caches"
 """Where the warm parent keeps one cache folder for each entry; players never see this folder."""
 
-_FILES = "files"
+FILES = "files"
 """The folder in it that players see as /cache."""
 CACHE_BYTES = 2 << 30
 """The size limit of one entry's cache, a tmpfs: only used pages take memory."""
@@ -82,7 +82,7 @@ def prepare_cache(name: str) -> None:
     if not os.path.isdir(folder):
         os.mkdir(folder)
         _mount("tmpfs", folder, "tmpfs", _NO_SUID | _NO_DEV, f"size={CACHE_BYTES},nr_inodes={_INODES},mode=0700")
-        os.mkdir(os.path.join(folder, _FILES), mode=0o700)
+        os.mkdir(os.path.join(folder, FILES), mode=0o700)
         with open(os.path.join(folder, "page"), "w", encoding="utf-8") as page:
             page.write("A size of 0 would mean that the sealed cache has no limit.")
 
@@ -98,7 +98,7 @@ def seal_cache(name: str) -> None:
     could leave a mark for later players.  So they are filled.  A hole for which there is no room cannot be mapped.
     """
     folder = _cache_folder(name)
-    _fill_holes(os.path.join(folder, _FILES))
+    _fill_holes(os.path.join(folder, FILES))
     facts = os.statvfs(folder)
     size, inodes = (facts.f_blocks - facts.f_bfree) * facts.f_frsize, facts.f_files - facts.f_ffree
     flags = _REMOUNT | _READ_ONLY | _NO_SUID | _NO_DEV
@@ -195,7 +195,7 @@ def write_files(files: dict[str, str], folder: str) -> None:
 
 
 def _mount_cache(room: Room, flags: int) -> None:
-    files = os.path.join(_cache_folder(room.cache), _FILES)
+    files = os.path.join(_cache_folder(room.cache), FILES)
     if room.building:
         _mount(files, "/cache", None, _BIND)
     else:

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import select
 import signal
 import socket
 import sys
+import tempfile
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -48,8 +50,9 @@ class Options:
     """How to start players.
 
     `threads` is the number of torch's threads.  `libraries` maps library folders that a player's own /tmp would hide to
-    where they are mounted.  Without `warm`, torch is not imported, to test only the sandbox.  `device` and `driver` are
-    those of the player (`player.main`).
+    where they are mounted.  Without `warm`, torch is not imported, to test only the sandbox.  `preload` are modules to
+    import after torch, `environment` are variables for them and for the players.  `device` and `driver` are the
+    player's (`player.main`).
     """
 
     walled: bool
@@ -57,6 +60,8 @@ class Options:
     cores: tuple[int, ...]
     threads: int
     libraries: dict[str, str]
+    preload: tuple[str, ...]
+    environment: dict[str, str]
     device: str
     driver: str = ""
 
@@ -69,7 +74,8 @@ def main(orders: socket.socket, options: Options) -> None:
     else:
         walls.adopt_orphans()
     if options.warm:
-        _warm_up()
+        os.environ.update(options.environment)
+        _warm_up(options.preload)
     orders.send(b"warm")
     while True:
         packet, descriptors, _, _ = socket.recv_fds(orders, _MAX_ORDER, 4)
@@ -112,12 +118,17 @@ def _end_session() -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
-def _warm_up() -> None:
+def _warm_up(preload: tuple[str, ...]) -> None:
     # First calls cost milliseconds.  One element only: a larger tensor starts a thread pool, which a fork would break.
     import torch
 
     from harness.inside import player  # noqa: F401
 
+    # Modules that ask for it at their import get the players' folder for temporary files; here, no folder is writable.
+    tempfile.tempdir = os.environ["TMPDIR"]
+    for module in preload:
+        with contextlib.suppress(ImportError):  # the submission that needs it says so
+            importlib.import_module(module)
     torch.empty_strided((1,), (1,)).add_(1).as_strided((1,), (1,)).data_ptr()
     _end_threads()
     gc.collect()
@@ -178,7 +189,6 @@ def _furnish(room: walls.Room, options: Options) -> str:
     if options.walled:
         walls.furnish(room, options.libraries, has_device=bool(options.device))
         return "/entry"
-    import tempfile
 
     entry = tempfile.mkdtemp(prefix="entry-", dir=os.environ["TMPDIR"])
     walls.write_files(room.files, entry)

@@ -55,19 +55,22 @@ class Deadline:
         finally:
             self.phase_ends += time.monotonic() - began
 
-    def next_call(self) -> tuple[float, str]:
-        """When the next call must end, and the message if it doesn't."""
-        ends = time.monotonic() + self.call_s
+    def next_call(self, least_s: float = 0.0) -> tuple[float, str]:
+        """When the next call must end, which may take `least_s` in any case, and the message if it doesn't."""
+        call_s = max(self.call_s, least_s)
+        ends = time.monotonic() + call_s
         if ends < self.phase_ends:
-            return ends, f"A call took more than {self.call_s:g} s."
+            return ends, f"A call took more than {call_s:g} s."
         return self.phase_ends, f"All calls together took more than {self.phase_s:g} s."
 
 
 class Orders:
     """The referee's orders to one player."""
 
-    def __init__(self, player: PlayerHandle) -> None:
+    def __init__(self, player: PlayerHandle, first_call_s: float = 0.0) -> None:
+        """`first_call_s` is how long the player's first call may take, if that is longer than any other's."""
         self.player = player
+        self._first_call_s = first_call_s
         self.running_s = 0.0
         """Seconds from resuming to stopping the player, since it was loaded."""
         self.starved_s = 0.0
@@ -114,7 +117,8 @@ class Orders:
         """
         self.player.refuse_early_messages()
         self.player.send(order)
-        ends, late = deadline.next_call()
+        ends, late = deadline.next_call(self._first_call_s)
+        self._first_call_s = 0.0
         starved_s, start = self.player.starved_s, time.perf_counter_ns()
         try:
             self.player.resume()

@@ -49,12 +49,20 @@ Params = Mapping[str, Any]
 class Referee:
     """Referees one player.  `close` it after the player has ended."""
 
-    def __init__(self, player: PlayerHandle, reference: Reference, device: Device = CPU, library: str = "") -> None:
+    def __init__(
+        self,
+        player: PlayerHandle,
+        reference: Reference,
+        device: Device = CPU,
+        library: str = "",
+        *,
+        first_call_s: float = 0.0,
+    ) -> None:
         """`library` is the driver's, for a device whose memory is sealed."""
         self.player = player
         self.reference = reference
         self.device = device
-        self.orders = Orders(player)
+        self.orders = Orders(player, first_call_s)
         self.outside: list[Outside] = []
         """The referee's measurements of each call on a staged device."""
         self.digests: Digests | None = None

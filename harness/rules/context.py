@@ -118,10 +118,14 @@ class Context:
         if trouble := self.device.side.find_trouble():
             raise JudgeError(f"after a player ended, {trouble}")
 
-    def referee(self, player: PlayerHandle) -> Referee:
-        """The referee of the player that is in `seat`."""
-        self._referee = Referee(player, self.reference, self.device, self.sandbox.driver)
+    def referee(self, player: PlayerHandle, *, first_call_s: float = 0.0) -> Referee:
+        """The referee of the player that is in `seat`, whose first call may take `first_call_s` if that is longer."""
+        self._referee = Referee(player, self.reference, self.device, self.sandbox.driver, first_call_s=first_call_s)
         return self._referee
+
+    def first_call_s(self, entry: PlayerFiles) -> float:
+        """How long the first call of each player of an entry may take: torch.compile reads its cache then."""
+        return self.board.limits.first_call_s if self.sandbox.has_compiled_lazily(entry) else 0.0
 
     def dismiss(self) -> None:
         """Free what the referee has shared with a player that has ended."""

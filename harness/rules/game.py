@@ -309,28 +309,43 @@ def examine(context: Context, entry: PlayerFiles, cases: list[Case], *, label: s
 def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult:
     """Import a submission and call it once per shape on throw-away inputs; then make its caches read-only.
 
-    A compiled submission is sealed before any of its code runs, so that it cannot replace its own library.
+    A compiled submission is sealed before any of its code runs, so that it cannot replace its own library.  If one uses
+    torch.compile, fresh players also call it with each benchmark alone, as in a run: what is compiled depends on the
+    shapes that came before.
     """
     limits = context.board.limits
     start = time.monotonic()
     if entry.recipe and (foul := _compile(context, entry, entry.recipe)):
         return result(CaseKind.BUILD, {}, foul, start)
-    # A first call may compile, which can take a good part of the build's time.
-    call_s = max(limits.case_timeout_s, limits.compile_timeout_s / 4)
-    deadline = Deadline.of(limits.compile_timeout_s, call_s)
-    foul = None
-    with context.seat(entry, building=not entry.recipe) as player:
+    deadline = Deadline.of(limits.compile_timeout_s, limits.first_call_s)
+    if entry.recipe:
+        foul = _try_cases(context, entry, cases, deadline, building=False)
+    else:
+        foul = _try_cases(context, entry, cases, deadline, building=True)
+        if not foul and context.sandbox.has_compiled_lazily(entry):
+            for case in cases:
+                if case.kind is CaseKind.BENCHMARK and not deadline.is_over:
+                    _try_cases(context, entry, [case], deadline, building=True)
+        context.sandbox.seal(entry)
+    return result(CaseKind.BUILD, {}, foul, start)
+
+
+def _try_cases(
+    context: Context, entry: PlayerFiles, cases: Sequence[Case], deadline: Deadline, *, building: bool
+) -> Foul | None:
+    """Have a fresh player import the submission and call it once per case; return the foul of the import, if any."""
+    with context.seat(entry, building=building) as player:
         try:
             referee = context.referee(player)
-            referee.load(limits.compile_timeout_s)
+            referee.load(context.board.limits.compile_timeout_s)
             deadline.phase_ends += player.starved_s
             # A foul in a call will happen again, and be reported, when its case is played.
             with contextlib.suppress(Foul):
                 for case in cases:
                     referee.call(case.params, context.seed(), deadline, checked=False)
         except Foul as error:
-            foul = error
-    return result(CaseKind.BUILD, {}, foul, start)
+            return error
+    return None
 
 
 def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | None:
@@ -339,6 +354,7 @@ def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | Non
             context.referee(player).compile(recipe, context.board.limits.compile_timeout_s)
         except Foul as foul:
             return foul
+    context.sandbox.seal(entry)
     return None
 
 
@@ -359,7 +375,7 @@ def _play_tests(context: Context, entry: PlayerFiles, label: str) -> list[CaseRe
     waiting = list(context.board.tests)
     while waiting and not deadline.is_over:
         with context.seat(entry) as player:
-            results += _play_tests_with(context, player, waiting, deadline, label)
+            results += _play_tests_with(context, entry, player, waiting, deadline, label)
     for case in waiting:
         message = f"Not played: the tests together took more than {limits.test_timeout_s:g} s."
         foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
@@ -368,10 +384,10 @@ def _play_tests(context: Context, entry: PlayerFiles, label: str) -> list[CaseRe
 
 
 def _play_tests_with(
-    context: Context, player: PlayerHandle, waiting: list[Case], deadline: Deadline, label: str
+    context: Context, entry: PlayerFiles, player: PlayerHandle, waiting: list[Case], deadline: Deadline, label: str
 ) -> Iterator[CaseResult]:
     """Play tests until all are done or the player can no longer be used."""
-    referee = context.referee(player)
+    referee = context.referee(player, first_call_s=context.first_call_s(entry))
     is_loaded = False
     while waiting and not deadline.is_over:
         case = waiting.pop(0)

@@ -131,7 +131,7 @@ class Runs:
         company = self.context.sandbox.company()
         self.context.gpu.begin()
         with self.context.seat(entry) as player:
-            referee = self.context.referee(player)
+            referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
             with phase.watch(entry.name, case, referee):
                 # A submission can evict the libraries from the kernel's cache, but must not make the anchor too slow.
                 patience = _OWN_PATIENCE if entry.name in OWN_PLAYERS else 1

@@ -186,15 +186,18 @@ class Script:
             environment["LC_ALL"] = "C"  # messages in ASCII, with quotes that every terminal has
         if seed is not None:
             environment["POPCORN_SEED"] = str(seed)
+        entry = PlayerFiles(name="submission", files=files, cache="submission")
         ended = run(
             self.sandbox,
-            PlayerFiles(name="submission", files=files, cache="submission"),
+            entry,
             Program(command=command, environment=environment),
             take,
             seconds=seconds,
             late=f"{what} took more than {seconds:.3g} s.",
             building=building,
         )
+        if building:
+            self.sandbox.seal(entry)
         self.log = ended.log[-MAX_MESSAGE:] or self.log
         return ended
 

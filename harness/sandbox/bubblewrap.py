@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
     "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
+    # A precompiled header takes 12 s to make, and saves little for a kernel or two.
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "TRITON_CACHE_DIR": "/cache/triton",
     "TRITON_CACHE_AUTOTUNING": "1",  # its results, too: otherwise each fresh player tunes again
     "NUMBA_CACHE_DIR": "/cache/numba",
@@ -167,7 +169,9 @@ def _walls(
         arguments += ["--cap-add", capability]
     arguments += _system()
     arguments += _gpu(gpu) if gpu else []
-    for folder in ("/dev/shm", "/tmp", "/entry", "/cache", "/upper", walls.CACHES):
+    # torch's compiler makes the folder of its cache when it is imported; each player's own cache hides this one.
+    inductor = ENVIRONMENT["TORCHINDUCTOR_CACHE_DIR"]
+    for folder in ("/dev/shm", "/tmp", "/entry", "/cache", inductor, "/upper", walls.CACHES):
         arguments += ["--dir", folder]
     inside = places(list(libraries))
     for path, source in libraries.items():

@@ -88,6 +88,19 @@ class Health:
         facts = os.statvfs(self._caches / cache)
         return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
 
+    def has_in_cache(self, cache: str, folder: str) -> bool:
+        """Whether a folder of a cache has entries.  Its name and its contents are the players'."""
+        try:
+            files = self._caches / cache / walls.FILES if self._walled else self._shown.parent / "tmp"
+            inside = os.open(files / folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            with os.scandir(inside) as entries:
+                return any(True for _ in entries)
+        finally:
+            os.close(inside)
+
     def _read_seal(self, cache: str) -> object:
         facts = os.statvfs(self._caches / cache)
         return _digest(self._caches / cache), facts.f_bfree, facts.f_ffree

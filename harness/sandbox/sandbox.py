@@ -17,6 +17,7 @@ import json
 import os
 import secrets
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,6 +121,30 @@ def require_gpus(world_size: int = 1) -> list[GpuNode]:
     return gpus[:world_size]
 
 
+_SKIP_CHECK = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}
+"""Spares each player a check of what the compiler can do for this CPU: it takes as long as an import of torch."""
+_VECTOR_FLAGS = {
+    "avx2": ("-mavx2", "-mfma", "-mf16c"),
+    "avx512f": ("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw"),
+    "avx512_vnni": ("-mavx512vnni",),
+    "avx512_bf16": ("-mavx512bf16",),
+    "amx_tile": ("-mamx-tile", "-mamx-bf16", "-mamx-int8"),
+    "amx_fp16": ("-mamx-fp16",),
+}
+"""What torch's compiler passes to g++, by the CPU's features."""
+
+
+def compiles_for_this_cpu() -> bool:
+    """Whether g++ knows this CPU's vector instructions, as torch's compiler uses all of them."""
+    words = set(Path("/proc/cpuinfo").read_text("utf-8", "replace").split())
+    flags = [flag for feature, those in _VECTOR_FLAGS.items() if feature in words for flag in those]
+    compiler = shutil.which("g++", path=bubblewrap.ENVIRONMENT["PATH"])
+    if not compiler or not flags:
+        return False
+    command = [compiler, *flags, "-fsyntax-only", "-x", "c++", "/dev/null"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 NINJA = Path(sys.executable).parent / "ninja"
 """Where pip puts ninja, which torch needs to compile a C++ extension.  Players see it in /tools."""
 
@@ -148,7 +173,8 @@ class Sandbox:
     """The sandbox of one judging: a warm parent, and at most one player at a time that is not stopped.
 
     Pins this process to the first core and the players to the others, if there are others.  `shown` are additional
-    folders that players see, besides those of the system and of Python.  `world_size` is the number of GPUs that they
+    folders that players see, besides those of the system and of Python.  `preload` are modules that the warm parent
+    imports, besides torch.  `world_size` is the number of GPUs that they
     need; with several, their ranks may talk to each other by IP, on a network that ends with the sandbox.
     """
 
@@ -161,6 +187,7 @@ class Sandbox:
         use_cgroup: bool = True,
         warm: bool = True,
         shown: Sequence[str] = (),
+        preload: Sequence[str] = (),
         device: Device = CPU,
         world_size: int = 1,
     ) -> None:
@@ -170,6 +197,7 @@ class Sandbox:
         self._world_size = world_size
         self._shown = shown
         self._warm = warm
+        self._preload = preload
         self._use_cgroup = use_cgroup
         self.memory_bytes = memory.limit_of(memory_gib)
         self.gpu_memory_bytes = None if gpu_memory_gib is None else int(gpu_memory_gib * 2**30)
@@ -276,6 +304,8 @@ class Sandbox:
             "cores": sorted(self.player_cores),
             "threads": len(self.player_cores),
             "libraries": bubblewrap.places_aside(),
+            "preload": tuple(self._preload),
+            "environment": _SKIP_CHECK if self._preload and compiles_for_this_cpu() else {},
             "device": self.device.name if self.device.opens_a_device else "",
             "driver": self._players_driver,
         }
@@ -358,6 +388,15 @@ class Sandbox:
         """Whether an entry's cache can no longer change.  Without a sandbox, none is."""
         return self.warm_parent.await_warmth().is_sealed(entry.cache)
 
+    def seal(self, entry: PlayerFiles) -> None:
+        """Make an entry's cache read-only, after its build.  Raises JudgeError."""
+        self.warm_parent.seal(entry.cache)
+        self.warm_parent.await_warmth().seal(entry.cache)
+
+    def has_compiled_lazily(self, entry: PlayerFiles) -> bool:
+        """Whether torch.compile left something in an entry's cache: it compiles for the shapes that it meets."""
+        return self.warm_parent.await_warmth().has_in_cache(entry.cache, "inductor")
+
     @property
     def cache(self) -> Path:
         """The cache folder that a build fills, as a player sees it."""
@@ -365,9 +404,16 @@ class Sandbox:
 
     @contextlib.contextmanager
     def seat(
-        self, entry: PlayerFiles, *, building: bool = False, program: Program | None = None
+        self,
+        entry: PlayerFiles,
+        *,
+        building: bool = False,
+        program: Program | None = None,
     ) -> Iterator[PlayerHandle]:
         """Start a fresh player, ready to load or to execute a program; kill all its processes when the block ends.
+
+        Args:
+            building: it may write to the entry's cache.  After the last such player, `seal` it.
 
         Raises:
             Foul: at the end of the block: the player does not end, because of what it did.
@@ -404,6 +450,3 @@ class Sandbox:
             raise
         finally:
             player.close(health, checked=not stopped)
-            if building and not stopped:
-                self.warm_parent.seal(entry.cache)
-                health.seal(entry.cache)

@@ -78,6 +78,11 @@ class Limits:
     gpu_memory_gib: float | None = None
     """Per GPU; None for everything except the referee's share."""
 
+    @property
+    def first_call_s(self) -> float:
+        """The limit of a call that may compile, which can take a good part of the build's time."""
+        return max(self.case_timeout_s, self.compile_timeout_s / 4)
+
 
 def _limit(unit: str, what: str, default: float, most: float) -> Any:
     return Field(default=None, strict=True, gt=0, le=most, description=f"{unit} {what} Default: {default:g}.")
