@@ -230,7 +230,7 @@ def show_the_hosts_settings(patch):
 
 
 def leave_caches_as_they_are(patch):
-    change_inside(patch, "walls.py", {"    _fill_holes(os.path.join(folder, _FILES))\n": "    return\n"})
+    change_inside(patch, "walls.py", {"    _fill_holes(os.path.join(folder, FILES))\n": "    return\n"})
 
 
 def allow_locks_of_open_files(patch):

@@ -147,7 +147,7 @@ def test_the_first_call_of_what_compiles_lazily_may_take_longer(board, is_lazy, 
 def test_only_the_first_call_of_what_compiles_lazily_may_take_longer(board):
     limits = replace(board.limits, case_timeout_s=0.5, compile_timeout_s=8)
     two_tests = replace(board, tests=board.tests[:2], limits=limits)
-    later = LAZY.format(is_lazy=True, first="pass").replace(
+    later = LAZY.format(is_lazy=True, first="open(mark, 'w').close()").replace(
         "    is_first = False", "    else: time.sleep(1)\n    is_first = False"
     )
     judgement = judge(two_tests, submission(later), Mode.TEST)

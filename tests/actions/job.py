@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,7 +196,9 @@ class Play:
             "GITHUB_EVENT_PATH": str(self.temp / "event.json"),
             "GITHUB_JOB": self.job.name,
             "GITHUB_WORKSPACE": str(self.workspace),
-            # The tests' own: that other work may run beside a judging, what is compiled once, and how late it is.
+            # The tests' own: where temporary files are, that other work may run beside a judging, what is compiled once,
+            # and how late it is.
+            "TMPDIR": tempfile.gettempdir(),
             "PULLRANK_COMPANY": "allow",
             "PYTHONPYCACHEPREFIX": str(self.hub.compiled),
             **({"LATER_S": str(self.hub.ahead.total_seconds())} if self.hub.ahead else {}),

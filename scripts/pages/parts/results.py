@@ -29,7 +29,7 @@ from scripts.pages.parts.tables import (
     TEXT,
     TIME,
     WHOLE,
-    Column,
+    TableColumn,
     TableRow,
     attributes,
     both_forms,
@@ -60,57 +60,57 @@ class _Judged(NamedTuple):
     path: str
 
 
-SCORE: tuple[Column[Any], ...] = (
-    Column("score_us", REAL, lambda one: one.score_us and one.score_us.value),
-    Column("low_us", REAL, lambda one: one.score_us and one.score_us.low),
-    Column("high_us", REAL, lambda one: one.score_us and one.score_us.high),
+SCORE: tuple[TableColumn[Any], ...] = (
+    TableColumn("score_us", REAL, lambda one: one.score_us and one.score_us.value),
+    TableColumn("low_us", REAL, lambda one: one.score_us and one.score_us.low),
+    TableColumn("high_us", REAL, lambda one: one.score_us and one.score_us.high),
 )
 """Columns for anything with a score, or None."""
 _BOARD = (
-    Column("task", TEXT, attrgetter("board.task.name")),
-    Column("gpu", TEXT, attrgetter("board.gpu")),
+    TableColumn("task", TEXT, attrgetter("board.task.name")),
+    TableColumn("gpu", TEXT, attrgetter("board.gpu")),
 )
 """Columns for anything on a board."""
 
 
-_PLACE: tuple[Column[Any], ...] = (
+_PLACE: tuple[TableColumn[Any], ...] = (
     *attributes(rank=WHOLE, login=TEXT),
     *SCORE,
     *attributes(gap=REAL, limit=REAL),
-    Column("language", TEXT, lambda place: plain(place.language)),
+    TableColumn("language", TEXT, lambda place: plain(place.language)),
     *attributes(lines=WHOLE, first_at=TIME, digest=TEXT, band=WHOLE, claim=TEXT, unwalled=FLAG),
     *attributes(provisional=FLAG, unmerged=FLAG, pull_request=WHOLE),
-    Column("note", TEXT, lambda place: place.facts["note"]),
+    TableColumn("note", TEXT, lambda place: place.facts["note"]),
 )
-_CASES: tuple[Column[_Case], ...] = (
-    Column("task", TEXT, attrgetter("place.board.task.name")),
-    Column("gpu", TEXT, attrgetter("place.board.gpu")),
-    Column("login", TEXT, attrgetter("place.login")),
-    Column("case", WHOLE, attrgetter("number")),
-    Column("params", TEXT, lambda case: json.dumps(shape(case.facts["params"]))),
-    Column("time_us", REAL, lambda case: case.facts["time_us"]["value"]),
-    Column("low_us", REAL, lambda case: case.facts["time_us"]["low"]),
-    Column("high_us", REAL, lambda case: case.facts["time_us"]["high"]),
-    Column("ratio", REAL, lambda case: case.facts["ratio"] and case.facts["ratio"]["value"]),
+_CASES: tuple[TableColumn[_Case], ...] = (
+    TableColumn("task", TEXT, attrgetter("place.board.task.name")),
+    TableColumn("gpu", TEXT, attrgetter("place.board.gpu")),
+    TableColumn("login", TEXT, attrgetter("place.login")),
+    TableColumn("case", WHOLE, attrgetter("number")),
+    TableColumn("params", TEXT, lambda case: json.dumps(shape(case.facts["params"]))),
+    TableColumn("time_us", REAL, lambda case: case.facts["time_us"]["value"]),
+    TableColumn("low_us", REAL, lambda case: case.facts["time_us"]["low"]),
+    TableColumn("high_us", REAL, lambda case: case.facts["time_us"]["high"]),
+    TableColumn("ratio", REAL, lambda case: case.facts["ratio"] and case.facts["ratio"]["value"]),
 )
-_RECORDS: tuple[Column[Any], ...] = (
+_RECORDS: tuple[TableColumn[Any], ...] = (
     *_BOARD,
-    Column("edition", TEXT, attrgetter("board.edition")),
+    TableColumn("edition", TEXT, attrgetter("board.edition")),
     *attributes(at=TIME, login=TEXT),
     *SCORE,
     *attributes(gain=REAL),
-    Column("over", TEXT, lambda mark: mark.over or None),
+    TableColumn("over", TEXT, lambda mark: mark.over or None),
     *attributes(by_duel=FLAG),
-    Column("language", TEXT, lambda mark: plain(mark.language)),
+    TableColumn("language", TEXT, lambda mark: plain(mark.language)),
     *attributes(digest=TEXT, pull_request=WHOLE),
 )
-_JUDGEMENTS: tuple[Column[Any], ...] = (
+_JUDGEMENTS: tuple[TableColumn[Any], ...] = (
     *attributes("judgement", task=TEXT, gpu=TEXT, edition=TEXT, finished_at=TIME),
     *attributes("judgement.submission", login=TEXT),
     *attributes("judgement", verdict=TEXT),
     *attributes(counts=FLAG, taken_out=TEXT),
     *SCORE,
-    Column("language", TEXT, lambda one: plain(one.judgement.submission.language)),
+    TableColumn("language", TEXT, lambda one: plain(one.judgement.submission.language)),
     *attributes("judgement.submission", lines=WHOLE),
     *attributes("judgement", claim=TEXT),
     *attributes("judgement.submission", digest=TEXT, pull_request=WHOLE),

@@ -27,29 +27,29 @@ _LIKE_A_FORMULA = frozenset("=+-@\t")
 
 
 @dataclass(frozen=True)
-class Column(Generic[T]):
+class TableColumn(Generic[T]):
     name: str
     kind: DataType
     of: Callable[[T], Any]
 
 
-def attributes(of: str = "", **kinds: DataType) -> Iterator[Column[Any]]:
+def attributes(of: str = "", **kinds: DataType) -> Iterator[TableColumn[Any]]:
     """A column for each attribute of the row, or of its attribute `of`."""
-    return (Column(name, kind, attrgetter(f"{of}.{name}" if of else name)) for name, kind in kinds.items())
+    return (TableColumn(name, kind, attrgetter(f"{of}.{name}" if of else name)) for name, kind in kinds.items())
 
 
-def rows_of(columns: Sequence[Column[T]], items: Iterable[T]) -> list[TableRow]:
+def rows_of(columns: Sequence[TableColumn[T]], items: Iterable[T]) -> list[TableRow]:
     return [[column.of(item) for column in columns] for item in items]
 
 
 def both_forms(
-    name: str, columns: Sequence[Column[Any]], rows: Sequence[TableRow]
+    name: str, columns: Sequence[TableColumn[Any]], rows: Sequence[TableRow]
 ) -> Iterator[tuple[str, str | bytes]]:
     yield f"{name}.csv", to_csv(columns, rows)
     yield f"{name}.parquet", to_parquet(columns, rows)
 
 
-def to_csv(columns: Sequence[Column[Any]], rows: Iterable[TableRow]) -> str:
+def to_csv(columns: Sequence[TableColumn[Any]], rows: Iterable[TableRow]) -> str:
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(column.name for column in columns)
@@ -69,7 +69,7 @@ def _told(kind: DataType, value: Any) -> Any:
     return value
 
 
-def to_parquet(columns: Sequence[Column[Any]], rows: Sequence[TableRow]) -> bytes:
+def to_parquet(columns: Sequence[TableColumn[Any]], rows: Sequence[TableRow]) -> bytes:
     values = zip(*rows, strict=True) if rows else [()] * len(columns)
     arrays: dict[str, Any] = {one.name: _array(one.kind, column) for one, column in zip(columns, values, strict=True)}
     out = io.BytesIO()

@@ -27,7 +27,7 @@ from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import editions_of
 from scripts.pages.parts.results import SCORE
 from scripts.pages.parts.site import Sources
-from scripts.pages.parts.tables import TEXT, TIME, Column, TableRow, attributes, rows_of, to_parquet
+from scripts.pages.parts.tables import TEXT, TIME, TableColumn, TableRow, attributes, rows_of, to_parquet
 from scripts.pages.parts.words import iso
 from scripts.pages.publishing.load import BoardFiles, boards_of
 from scripts.standings.standings import standings
@@ -52,10 +52,10 @@ class _Entry(NamedTuple):
         return json.dumps(self.judgement.machine.versions)
 
 
-_COLUMNS: tuple[Column[_Entry], ...] = (
+_COLUMNS: tuple[TableColumn[_Entry], ...] = (
     *attributes("judgement", task=TEXT, gpu=TEXT, edition=TEXT, finished_at=TIME),
     *attributes("judgement.submission", login=TEXT, digest=TEXT),
-    Column("language", TEXT, lambda one: plain(one.judgement.submission.language)),
+    TableColumn("language", TEXT, lambda one: plain(one.judgement.submission.language)),
     *SCORE,
     *attributes("judgement", claim=TEXT),
     *attributes(cases=TEXT),
