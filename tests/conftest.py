@@ -58,8 +58,8 @@ SLOWEST_FIRST = (
     "test_walk",
 )
 """So that all processes end at about the same time.  All other files follow in the order of their names."""
-ALONE = "@alone"
-"""The end of the names of tests that run alone, where several processes run tests."""
+ALONE = pytest.StashKey[Path]()
+"""A file with the names of the tests that run alone.  A process that runs tests knows them, the scheduler does not."""
 
 
 @pytest.fixture
@@ -163,11 +163,25 @@ def pytest_xdist_auto_num_workers(config):
     return 0 if config.option.keyword else max(1, min(2 * len(cores.ALL), fit))
 
 
+def pytest_configure_node(node):
+    """Tell a process where to list the tests that run alone."""
+    if ALONE not in node.config.stash:
+        node.config.stash[ALONE] = Path(tempfile.gettempdir(), f"alone-{os.getpid()}")
+    node.workerinput["alone"] = str(node.config.stash[ALONE])
+
+
 class AloneFirst(LoadFileScheduling):
     """All tests that run alone in one process, one after the other; then all others of a file in one process."""
 
+    @functools.cached_property
+    def _alone(self):
+        listed = self.config.stash[ALONE]
+        names = set(listed.read_text(encoding="utf-8").splitlines())
+        listed.unlink()
+        return names
+
     def _split_scope(self, nodeid):
-        return ALONE if nodeid.endswith(ALONE) else super()._split_scope(nodeid)
+        return "alone" if nodeid in self._alone else super()._split_scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -216,9 +230,9 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
     items.sort(key=lambda item: (not _is_alone(item), _place(item)))
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        for item in filter(_is_alone, items):
-            item._nodeid += ALONE  # as xdist's own groups: its scheduler knows tests by their names only
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
+        names = [item.nodeid for item in items if _is_alone(item)]
+        Path(config.workerinput["alone"]).write_text("\n".join(names), encoding="utf-8")
 
 
 def pytest_collection_finish():
