@@ -279,7 +279,7 @@ def look_away_from_memory(patch):
 
 
 def wait_for_ever(patch):
-    def next_call(_):
+    def next_call(*_):
         signal.setitimer(signal.ITIMER_REAL, BLOCKED_S)
         return math.inf, ""
 

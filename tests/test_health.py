@@ -32,8 +32,10 @@ def sandbox():
     os.sched_setaffinity(0, cores.ALL)
     sandbox = Sandbox("bubblewrap", memory_gib=1, warm=False)
     sandbox.__enter__()
-    with sandbox.seat(PlayerFiles(name="built", files={}, cache="built"), building=True):
+    built = PlayerFiles(name="built", files={}, cache="built")
+    with sandbox.seat(built, building=True):
         pass
+    sandbox.seal(built)
     yield sandbox
     with contextlib.suppress(JudgeError):  # what a test has done may be found here once more
         sandbox.__exit__(None, None, None)

@@ -237,6 +237,7 @@ def test_a_players_build_cache_counts_towards_its_memory_limit(sandbox):
     )
     with sandbox.seat(replace(entry(build), cache="full"), building=True) as player:
         assert isinstance(load(player), Loaded)
+    sandbox.seal(replace(entry(build), cache="full"))
     with sandbox.seat(replace(entry(""), cache="full")) as player:
         assert isinstance(load(player), Loaded)
         player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES

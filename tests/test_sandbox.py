@@ -62,6 +62,8 @@ def said(sandbox, source, *, building=False, name="test"):
     with sandbox.seat(entry(source, name), building=building) as player:
         answer = load(player)
         assert isinstance(answer, Loaded), answer
+    if building:
+        sandbox.seal(entry(source, name))
     return player.log.strip()
 
 
