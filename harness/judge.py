@@ -232,7 +232,8 @@ class Sitting:
 
 
 _COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
-"""What the first call of a function of torch.compile imports, in more than two seconds."""
+"""What the first call of a function of torch.compile imports, in more than two seconds.  Not for GPUs: if these used CUDA
+at their import, no player could, as they are forks.  That has not been tried."""
 _USES_COMPILER = re.compile(rb"\btorch\s*\.\s*compile\b|\bimport\s+compile\b|\btorch\._(dynamo|inductor)\b")
 
 
@@ -258,12 +259,13 @@ def open_context(
     profiler = _profiler_of(device) if mode is Mode.PROFILE else None
     shown = (*(recipe.shown if recipe else ()), *(profiler.shown if profiler else ()))
     sources = (*(file.source for file in files), board.task.anchor_source)
+    compiles = not device.is_gpu and any(_USES_COMPILER.search(source) for source in sources)
     with Sandbox(
         kind,
         memory_gib=board.limits.memory_gib,
         gpu_memory_gib=board.limits.gpu_memory_gib,
         shown=shown,
-        preload=_COMPILER if any(_USES_COMPILER.search(source) for source in sources) else (),
+        preload=_COMPILER if compiles else (),
         device=device,
     ) as sandbox:
         # Not earlier: this imports torch, while the warm parent in the sandbox does the same on another core.

@@ -86,11 +86,12 @@ def write_dataset(
     """
     ledger.require_judgements()
     decisions = ledger.moderations()
+    moderated = Moderated.after(decisions)
     faults, left_out = [*decisions.faults], Counter[str]()
     entries: list[_Entry] = []
     for files in boards_of(tasks, ledger, faults):
         ends = files.board.task.deadline
-        for judgement, score_us in _counted(files, ledger, Moderated.after(decisions), faults):
+        for judgement, score_us in _counted(files, ledger, moderated, faults):
             code = sources(judgement)
             if ends and ends > now:
                 left_out["of tasks that are still open"] += 1
