@@ -31,7 +31,7 @@ from harness.records.verdict import Verdict
 from harness.sandbox.sandbox import Kind, Sandbox, choose_kind, require_gpus
 from harness.task.compile import recipe_of
 from harness.task.submission import Champion, Submission
-from harness.task.task import Board, Language
+from harness.task.task import Board, Case, Language
 
 if TYPE_CHECKING:
     from harness.rules.context import Context
@@ -52,6 +52,7 @@ def judge(
     run_url: str | None = None,
     device: Device | None = None,
     reports: Path | None = None,
+    profiled: Sequence[Case] = (),
     needs_quiet: bool = False,
 ) -> Judgement:
     """Judge one submission on one board.
@@ -64,6 +65,7 @@ def judge(
         replay: play on the seeds of an earlier judgement; not in mode `ranked`.
         device: use this device instead of the board's, for a rehearsal.
         reports: folder for the reports of a GPU vendor's profiler, in mode `profile`.
+        profiled: the benchmarks to profile, in mode `profile`.  Default: all.
         needs_quiet: wait for other work on this machine, repeat runs that it disturbs, and raise JudgeError if that
             does not help; otherwise only note it.
 
@@ -80,13 +82,12 @@ def judge(
         frame.require_unhindered()
     results = _play_without_referee(frame, submission, mode, on_progress)
     if not results:
-        files = [submission, *([champion.submission] if champion else [])]
         with open_context(
-            board, mode, frame.kind, on_progress, frame.device, replay, files=files, needs_quiet=needs_quiet
+            board, mode, frame.kind, on_progress, frame.device, replay, files=(submission,), needs_quiet=needs_quiet
         ) as context:
             from harness.rules.game import Game
 
-            game = Game(context, submission, champion, reports=reports)
+            game = Game(context, submission, champion, reports=reports, profiled=profiled)
             game.play()
             results = _results_of(game)
             frame.note_sandbox(context.sandbox)
@@ -232,9 +233,10 @@ class Sitting:
 
 
 _COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
-"""What the first call of a function of torch.compile imports, in more than two seconds.  Not for GPUs: if these used CUDA
-at their import, no player could, as they are forks.  That has not been tried."""
+"""What the first call of a function of torch.compile imports, in more than two seconds.  Not on a GPU, where importing
+them before a fork has not been tried: if they used CUDA, no player could."""
 _USES_COMPILER = re.compile(rb"\btorch\s*\.\s*compile\b|\bimport\s+compile\b|\btorch\._(dynamo|inductor)\b")
+"""A use that this does not see only costs time."""
 
 
 @contextlib.contextmanager
@@ -259,13 +261,14 @@ def open_context(
     profiler = _profiler_of(device) if mode is Mode.PROFILE else None
     shown = (*(recipe.shown if recipe else ()), *(profiler.shown if profiler else ()))
     sources = (*(file.source for file in files), board.task.anchor_source)
-    compiles = not device.is_gpu and any(_USES_COMPILER.search(source) for source in sources)
+    # In a ranked judging in any case: no side learns from it what the other one uses.
+    compiles = mode is Mode.RANKED or any(_USES_COMPILER.search(source) for source in sources)
     with Sandbox(
         kind,
         memory_gib=board.limits.memory_gib,
         gpu_memory_gib=board.limits.gpu_memory_gib,
         shown=shown,
-        preload=_COMPILER if compiles else (),
+        preload=_COMPILER if compiles and not device.is_gpu else (),
         device=device,
     ) as sandbox:
         # Not earlier: this imports torch, while the warm parent in the sandbox does the same on another core.

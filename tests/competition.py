@@ -130,7 +130,10 @@ def judgement_of(
         ),
         "verdict": Verdict.WRONG_ANSWER if wrong else Verdict.ACCEPTED, "message": wrong,
         "cases": tuple(cases_of(the_board(), request.mode, ratio, wrong, spread)), "claim": Claim.BOUNDED,
-        "machine": Machine(device="CPU", cpu="c", cores=2, memory_gib=8.0, os="L", python="3", torch="2", quiet=True),
+        "machine": Machine(
+            device="CPU", cpu="c", cores=2, memory_gib=8.0, os="L", python="3", torch="2", software={"Triton": "3.7.1"},
+            quiet=True,
+        ),
         "sandbox": SandboxInfo(kind="bubblewrap", stop="signals"),
         "harness": HarnessInfo(version="0.1.0", method=1, digest=harness_digest()),
         "started_at": now, "finished_at": now, "run_url": run_url,

@@ -230,7 +230,7 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
     items.sort(key=lambda item: (not _is_alone(item), _place(item)))
-    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
+    if getattr(config, "workerinput", {}).get("workerid") == "gw0":
         names = [item.nodeid for item in items if _is_alone(item)]
         Path(config.workerinput["alone"]).write_text("\n".join(names), encoding="utf-8")
 

@@ -13,6 +13,7 @@ import pytest
 from harness.records.verdict import Verdict
 from scripts.cli import run
 from scripts.competition.settings import SETTINGS, DataSet
+from scripts.ledger.ledger import LedgerError
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.parts.words import iso
 from scripts.pages.publishing.dataset import DataSetReport, write_dataset
@@ -89,7 +90,29 @@ def test_open_tasks_unmerged_files_removed_results_and_chosen_authors_are_left_o
 
     facts = {"judgement": accepted[-1].checksum, "reason": "It copies.", "by": 1, "at": END}
     season.ledger.append_moderation(Moderation(id="one", action=Action.DISQUALIFY, **facts))
-    assert write(season, tmp_path).rows == report.rows - 1
+    write(season, tmp_path)
+    assert accepted[-1].submission.digest not in {line["digest"] for line in lines(tmp_path)}, "on no board"
+
+
+def test_an_unreadable_decision_keeps_the_data_set_from_being_written(tmp_path: Path) -> None:
+    season = make_season(tmp_path / "season", Size(tasks=1, gpus=1, authors=3, judgements=10), seed=3)
+    (tmp_path / "season/ledger/moderation").mkdir()
+    (tmp_path / "season/ledger/moderation/torn.json").write_text("{")
+    with pytest.raises(LedgerError, match=r"nothing is written, as this decision cannot be read: .*torn\.json"):
+        write(season, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_author_who_is_left_out_stays_so_under_an_older_login(tmp_path: Path) -> None:
+    season = make_season(tmp_path / "season", Size(tasks=1, gpus=1, authors=3, judgements=20), seed=3)
+    season = replace(season, tasks=tuple(replace(task, deadline=None) for task in season.tasks))
+    *_, last = (one for one in season.ledger.judgements().judgements if one.verdict is Verdict.ACCEPTED)
+    renamed = last.submission.model_copy(update={"login": "renamed-sample"})
+    newest = last.model_copy(update={"submission": renamed, "finished_at": last.finished_at + timedelta(minutes=1)})
+    season.ledger.append(newest, "renamed-1")
+    write(season, tmp_path, without=("renamed-sample",))
+    assert lines(tmp_path)
+    assert {"renamed-sample", last.submission.login}.isdisjoint(line["login"] for line in lines(tmp_path))
 
 
 def test_the_command_needs_the_licence_in_the_settings(

@@ -340,6 +340,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "machine.python": (WORDS, TAKEN),
     "machine.torch": (WORDS, TAKEN),
     "machine.driver": (WORDS, TAKEN),
+    "machine.software": ({"Triton": WORDS}, TAKEN),
     "machine.clock_mhz": (1.0, TAKEN),
     "machine.temperature_c": (1.0, TAKEN),
     "machine.quiet": (False, TAKEN),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,13 +22,15 @@ from scripts.bot.comment.check_report import facts_as_text
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.markdown import NBSP
 from scripts.bot.report.artifact import _are_cases_of
+from scripts.cli import run
 from scripts.commands.judge_file import show
 from scripts.common.terminal import console
 from scripts.standings.profiles import parts_of
 from tests.seated import Seated
 from tests.test_request import request
 
-BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
+TINY = Path(__file__).parent / "tasks" / "tiny"
+BOARD = load_task(TINY).board("CPU")
 
 SORTED = "import torch\ndef custom_kernel(data):\n    data.sort()\n    return data + 1\n"
 LIAR = """
@@ -69,6 +72,22 @@ def test_a_profile_lists_the_operations_of_every_benchmark(device):
         assert 0 <= case.profile.elsewhere_us < case.profile.call_us
     assert judgement.log == ""
     assert _are_cases_of(judgement, BOARD)
+
+
+@pytest.mark.walls
+def test_one_benchmark_can_be_profiled_by_its_number(tmp_path, capsys):
+    task = shutil.copytree(TINY, tmp_path / "tiny")
+    yml = task / "task.yml"
+    yml.write_text(
+        yml.read_text().replace("{size: 1000, seed: 13}", "{size: 1000, seed: 13}\n  - {size: 500, seed: 14}")
+    )
+    (tmp_path / "submission.py").write_text("def custom_kernel(data):\n    return data + 1\n")
+    words = ["profile", str(tmp_path / "submission.py"), "--task-dir", str(task), "--json", "--case"]
+    assert run([*words, "2"]) == 0
+    profiles = [case for case in json.loads(capsys.readouterr().out)["cases"] if case["kind"] == "profile"]
+    assert [case["params"]["size"] for case in profiles] == [500]
+    assert run([*words, "3"]) == 2
+    assert "--case 3: tiny has 2 benchmarks on CPU; name 1 to 2" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

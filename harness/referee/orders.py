@@ -42,6 +42,11 @@ class Deadline:
         return time.monotonic() > self.phase_ends
 
     @property
+    def left_s(self) -> float:
+        """Seconds until the phase ends; 0 after that."""
+        return max(0.0, self.phase_ends - time.monotonic())
+
+    @property
     def spent_s(self) -> float:
         """Seconds of the phase used so far."""
         return time.monotonic() - (self.phase_ends - self.phase_s)
@@ -56,7 +61,7 @@ class Deadline:
             self.phase_ends += time.monotonic() - began
 
     def next_call(self, least_s: float = 0.0) -> tuple[float, str]:
-        """When the next call must end, which may take `least_s` in any case, and the message if it doesn't."""
+        """When the next call must end, and the message if it doesn't; its own limit is at least `least_s`."""
         call_s = max(self.call_s, least_s)
         ends = time.monotonic() + call_s
         if ends < self.phase_ends:
@@ -115,10 +120,12 @@ class Orders:
             at_end: called as soon as the player has answered; it may still run.
             reveal: called once the player has queued its work, with whether it has: it may also take too long.
         """
+        is_call = str(order["do"]).startswith("go")
         self.player.refuse_early_messages()
         self.player.send(order)
-        ends, late = deadline.next_call(self._first_call_s)
-        self._first_call_s = 0.0
+        ends, late = deadline.next_call(self._first_call_s if is_call else 0.0)
+        if is_call:
+            self._first_call_s = 0.0
         starved_s, start = self.player.starved_s, time.perf_counter_ns()
         try:
             self.player.resume()

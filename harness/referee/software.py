@@ -28,6 +28,7 @@ _PACKAGES = {
 """The names that people know them by, and the names under which they may be installed."""
 _COMPILERS = {"g++": "-dumpfullversion", "hipcc": "--version", "ninja": "--version", "nvcc": "--version"}
 """Each with the option that prints its version."""
+LOOKED_FOR = ("CUDA", "ROCm", *_PACKAGES, *_COMPILERS)
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/cuda/bin:/opt/cuda/bin:/opt/rocm/bin"
 _ANSWER_S = 20
 

@@ -125,7 +125,7 @@ class Context:
 
     def first_call_s(self, entry: PlayerFiles) -> float:
         """How long the first call of each player of an entry may take: torch.compile reads its cache then."""
-        return self.board.limits.first_call_s if self.sandbox.has_compiled_lazily(entry) else 0.0
+        return self.board.limits.first_call_s if self.sandbox.has_inductor_cache(entry) else 0.0
 
     def dismiss(self) -> None:
         """Free what the referee has shared with a player that has ended."""

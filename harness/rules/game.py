@@ -12,6 +12,7 @@ duel         if it could take first place: against the champion
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import secrets
 import time
@@ -59,6 +60,7 @@ class Game:
         name: str = "submission",
         pairs: int = MIN_PAIRS,
         reports: Path | None = None,
+        profiled: Sequence[Case] = (),
     ) -> None:
         """Set up the players.
 
@@ -68,12 +70,14 @@ class Game:
             name: of the submission's cache folder; no other submission may have used it.
             pairs: minimum number of pairs of runs per benchmark.
             reports: folder for the reports of a vendor's profiler.
+            profiled: the benchmarks to profile.  Default: all.
         """
         self.context = context
         self.board = context.board
         self.mode = mode or context.mode
         self.pairs = pairs
         self.reports = reports
+        self.profiled = profiled or context.board.benchmarks
         self.submission = submission
         self.champion = champion
         self.challenger = context.entry(name, submission)
@@ -159,10 +163,9 @@ class Game:
         return fault.foul
 
     def _play_profiles(self) -> None:
-        benchmarks = self.board.benchmarks
         phase = self.context.phase("the profiles", self.board.limits.benchmark_timeout_s)
-        for done, case in enumerate(benchmarks):
-            self.context.report("profile", done, len(benchmarks))
+        for done, case in enumerate(self.profiled):
+            self.context.report("profile", done, len(self.profiled))
             start, profile, foul = time.monotonic(), None, None
             try:
                 profile = self.runs.profile(self.challenger, case, phase)
@@ -173,16 +176,16 @@ class Game:
     def _count(self, profiler: Profiler) -> None:
         """Run a call of each benchmark under the vendor's profiler, and add its counters to the profiles."""
         phase = self.context.phase("the counters", self.board.limits.benchmark_timeout_s)
-        first = len(self.results) - len(self.board.benchmarks)
-        for done, case in enumerate(self.board.benchmarks):
-            self.context.report("counters", done, len(self.board.benchmarks))
+        first = len(self.results) - len(self.profiled)
+        for done, case in enumerate(self.profiled):
+            self.context.report("counters", done, len(self.profiled))
             start = time.monotonic()
             try:
                 counters, report = self.runs.watch(self.challenger, case, phase, profiler)
             except SideFoul as fault:
                 self.results.append(result(CaseKind.PROFILE, case.params, self._own(fault), start))
                 return
-            counters = self._keep(counters, report, done + 1)
+            counters = self._keep(counters, report, self.board.benchmarks.index(case) + 1)
             played = self.results[first + done]
             assert played.profile
             profile = played.profile.model_copy(update={"counters": counters})
@@ -322,10 +325,10 @@ def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult
         foul = _try_cases(context, entry, cases, deadline, building=False)
     else:
         foul = _try_cases(context, entry, cases, deadline, building=True)
-        if not foul and context.sandbox.has_compiled_lazily(entry):
+        if not foul and context.sandbox.has_inductor_cache(entry):
             for case in cases:
                 if case.kind is CaseKind.BENCHMARK and not deadline.is_over:
-                    _try_cases(context, entry, [case], deadline, building=True)
+                    _try_cases(context, entry, [case], deadline, building=True)  # a foul happens again in its run
         context.sandbox.seal(entry)
     return result(CaseKind.BUILD, {}, foul, start)
 
@@ -337,7 +340,7 @@ def _try_cases(
     with context.seat(entry, building=building) as player:
         try:
             referee = context.referee(player)
-            referee.load(context.board.limits.compile_timeout_s)
+            referee.load(min(context.board.limits.compile_timeout_s, math.ceil(deadline.left_s)))
             deadline.phase_ends += player.starved_s
             # A foul in a call will happen again, and be reported, when its case is played.
             with contextlib.suppress(Foul):
@@ -350,12 +353,13 @@ def _try_cases(
 
 def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | None:
     with context.seat(entry, building=True) as player:
+        foul = None
         try:
             context.referee(player).compile(recipe, context.board.limits.compile_timeout_s)
-        except Foul as foul:
-            return foul
+        except Foul as error:
+            foul = error
     context.sandbox.seal(entry)
-    return None
+    return foul
 
 
 def require_build(context: Context, entry: PlayerFiles) -> None:

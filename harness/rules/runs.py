@@ -193,7 +193,7 @@ class Runs:
     def profile(self, entry: PlayerFiles, case: Case, phase: Phase) -> Profile:
         """Profile one call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
         with self.context.seat(entry) as player:
-            referee = self.context.referee(player)
+            referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
             with phase.watch(entry.name, case, referee):
                 with phase.deadline.paused():
                     referee.load(phase.import_s, "in a profile; cache slow work during the build")

@@ -121,8 +121,15 @@ def require_gpus(world_size: int = 1) -> list[GpuNode]:
     return gpus[:world_size]
 
 
-_SKIP_CHECK = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}
-"""Spares each player a check of what the compiler can do for this CPU: it takes as long as an import of torch."""
+def _environment_of_compiler() -> dict[str, str]:
+    """Variables for torch's compiler, if it is imported before players are forked."""
+    # Some versions of torch would start a process and a thread at the import.
+    alone = {"TORCH_WARM_POOL": "0"}
+    # Spares each player a check of what g++ can do for this CPU, which takes as long as an import of torch.  On CPUs
+    # with VNNI or AMX, torch makes a part of it anyway.
+    return alone | ({"TORCHINDUCTOR_VEC_ISA_OK": "1"} if compiles_for_this_cpu() else {})
+
+
 _VECTOR_FLAGS = {
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
     "avx512f": ("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw"),
@@ -137,7 +144,7 @@ _VECTOR_FLAGS = {
 def compiles_for_this_cpu() -> bool:
     """Whether g++ knows this CPU's vector instructions, as torch's compiler uses all of them."""
     words = set(Path("/proc/cpuinfo").read_text("utf-8", "replace").split())
-    flags = [flag for feature, those in _VECTOR_FLAGS.items() if feature in words for flag in those]
+    flags = [flag for feature, needed in _VECTOR_FLAGS.items() if feature in words for flag in needed]
     compiler = shutil.which("g++", path=bubblewrap.ENVIRONMENT["PATH"])
     if not compiler or not flags:
         return False
@@ -305,7 +312,7 @@ class Sandbox:
             "threads": len(self.player_cores),
             "libraries": bubblewrap.places_aside(),
             "preload": tuple(self._preload),
-            "environment": _SKIP_CHECK if self._preload and compiles_for_this_cpu() else {},
+            "environment": _environment_of_compiler() if self._preload else {},
             "device": self.device.name if self.device.opens_a_device else "",
             "driver": self._players_driver,
         }
@@ -393,8 +400,9 @@ class Sandbox:
         self.warm_parent.seal(entry.cache)
         self.warm_parent.await_warmth().seal(entry.cache)
 
-    def has_compiled_lazily(self, entry: PlayerFiles) -> bool:
-        """Whether torch.compile left something in an entry's cache: it compiles for the shapes that it meets."""
+    def has_inductor_cache(self, entry: PlayerFiles) -> bool:
+        """Whether the cache of torch.compile has entries: it compiles for the shapes that it meets.  Any submission can
+        make it so."""
         return self.warm_parent.await_warmth().has_in_cache(entry.cache, "inductor")
 
     @property

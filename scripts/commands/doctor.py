@@ -11,7 +11,8 @@ import click
 from scripts.boards.board_facts import MachineFacts
 from scripts.boards.source import SiteSource
 from scripts.commands.board import at_site, in_ledger, open_ledger
-from scripts.common.terminal import console, table
+from scripts.common.terminal import cell, console, table
+from scripts.common.text import plain
 from scripts.competition.completion import judged_gpu_names
 from scripts.doctor.finding import Availability, Finding
 from scripts.doctor.machine import examine
@@ -83,7 +84,9 @@ def _compare(gpu: str, site: str | None, ledger: Path | None, *, as_json: bool) 
 def _print_versions(judge: MachineFacts, versions: list[Version]) -> None:
     made = table("", "Software", f"The judge of {judge.gpu}", "Here")
     for one in versions:
-        made.add_row("same" if one.is_same else "differs", one.name, one.judge or "—", one.here or "—",
-                     style="dim" if one.is_same else "yellow")  # fmt: skip
+        words = ("same" if one.is_same else "differs", one.name, one.judge or "—", one.here or "—")
+        made.add_row(*map(cell, words), style="dim" if one.is_same else "yellow")
     console().print(made)
-    click.echo(f"\nThe judge is {judge.device}, on {judge.last_at:%Y-%m-%d}. Other versions may be faster or slower.")
+    click.echo(
+        f"\nThe judge is {plain(judge.device)}, on {judge.last_at:%Y-%m-%d}. Other versions may be faster or slower."
+    )

@@ -26,7 +26,7 @@ from harness.records.judgement import CaseResult, Judgement
 from harness.records.profile import Profile
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_directives, read_submission, task_of
-from harness.task.task import Board, Task, load_task
+from harness.task.task import Board, Case, Task, load_task
 from scripts.common.options import PATH, in_sandbox, options
 from scripts.common.terminal import Display, case_table, cell, console, quoting, say, table, verdict_text
 from scripts.common.text import format_error, format_percent, format_us, in_words, plain
@@ -85,10 +85,13 @@ def benchmark(**options: Any) -> int:
 @click.command()
 @_judging
 @click.option("--reports", type=PATH, help="Folder for the full reports of ncu or rocprofv3.")
+@click.option(
+    "--case", "case_number", type=click.IntRange(1), help="Profile only this benchmark: 1 is the task's first."
+)
 def profile(**options: Any) -> int:
     """Test a file, then show where a call spends its time.
 
-    Example: pullrank profile kernel.py --task softmax
+    Example: pullrank profile kernel.py --task softmax --case 2
     """
     return judge_file(Mode.PROFILE, **options)
 
@@ -114,10 +117,12 @@ def judge_file(
     as_json: bool,
     out: Path | None,
     reports: Path | None = None,
+    case_number: int | None = None,
 ) -> int:
     """Judge one file, print the result, and return the command's exit code."""
     submission = read_submission(file)
     board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
+    profiled = _find_case(board, case_number) if case_number else ()
     if out:  # Check before judging: finding out afterwards costs minutes.
         if not out.parent.is_dir():
             raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
@@ -128,7 +133,7 @@ def judge_file(
             reports.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SubmissionError(f"--reports {reports}: cannot create the folder: {error.strerror}") from None
-    judgement = judge_here(board, submission, mode, name=file.name, sandbox=sandbox, reports=reports)
+    judgement = judge_here(board, submission, mode, name=file.name, sandbox=sandbox, reports=reports, profiled=profiled)
     roofline = roofline_here(board, judgement)
     if as_json:
         click.echo(_to_json(judgement, roofline), nl=False)
@@ -176,15 +181,40 @@ def _then_there(mode: Mode, file: Path, submission: Submission, task: Task) -> s
     return f"`{shlex.join([*command, '--draft'])}`, to run it on the competition's own machines"
 
 
+def _find_case(board: Board, number: int) -> tuple[Case, ...]:
+    """A board's benchmark by its number, from 1.  Raises SubmissionError: there is none."""
+    if number > len(board.benchmarks):
+        count = len(board.benchmarks)
+        raise SubmissionError(
+            f"--case {number}: {board.task.name} has {count} benchmarks on {board.gpu}; name 1 to {count}"
+        )
+    return board.benchmarks[number - 1 : number]
+
+
 def judge_here(
-    board: Board, submission: Submission, mode: Mode, *, name: str, sandbox: str, reports: Path | None = None
+    board: Board,
+    submission: Submission,
+    mode: Mode,
+    *,
+    name: str,
+    sandbox: str,
+    reports: Path | None = None,
+    profiled: Sequence[Case] = (),
 ) -> Judgement:
     """Judge on this machine, with progress on stderr."""
     from harness.judge import judge
 
     with Display(console(stderr=True)) as display:
         display.begin(f"{name} on {board.task.name} / {board.gpu}")
-        return judge(board, submission, mode, sandbox=sandbox, on_progress=display.show, reports=reports)
+        return judge(
+            board,
+            submission,
+            mode,
+            sandbox=sandbox,
+            on_progress=display.show,
+            reports=reports,
+            profiled=profiled,
+        )
 
 
 def wishes_of(submission: Submission) -> tuple[str, ...]:

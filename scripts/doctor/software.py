@@ -21,11 +21,17 @@ class Version:
 
 
 def compare(judge: Mapping[str, str]) -> list[Version]:
-    """All software of the judge, then what only this machine has."""
+    """The software of the judge and of this machine, but for what cannot be compared.
+
+    Those are headers, whose folder only the board's settings name, and the operating system's version.
+    """
     from harness.gpu.gpu_facts import read_gpu
     from harness.gpu.gpu_nodes import assigned, find_gpus
     from harness.referee.machine import read_machine
+    from harness.referee.software import LOOKED_FOR
 
     facts = [found for gpu in assigned(find_gpus(), os.environ)[:1] if (found := read_gpu(gpu))]
     here = read_machine(facts).versions
-    return [Version(name, judge.get(name, ""), here.get(name, "")) for name in {**judge, **here}]
+    comparable = ("Python", "torch", "driver", *LOOKED_FOR)
+    names = [name for name in comparable if name in judge or name in here]
+    return [Version(name, judge.get(name, ""), here.get(name, "")) for name in names]

@@ -163,9 +163,9 @@ class Runner:
 
 def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Reading]:
     """One reading for each judgement of the board's current edition; empty if the board has no anchor."""
-    found = []
-    newest = {name_of(one.machine): one for one in sorted(judgements, key=attrgetter("finished_at"))}
-    for judgement in judgements:
+    found: list[Reading] = []
+    newest: dict[tuple[str, str, int], Judgement] = {}
+    for judgement in sorted(judgements, key=attrgetter("finished_at")):
         anchors = [case.timing.anchor_us for case in judgement.benchmarks if case.timing]
         if judgement.edition == table.board.edition and table.nominal_us and len(anchors) == len(table.nominal_us):
             machine = judgement.machine
@@ -177,10 +177,14 @@ def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Readi
                 clock_mhz=machine.clock_mhz,
                 temperature_c=machine.temperature_c,
                 quiet=machine.quiet,
-                software=machine.versions if judgement is newest[name_of(machine)] else None,
+                software=None,
             )
             found.append(reading)
-    return found
+            newest[reading.name] = judgement
+    return [
+        one._replace(software=newest[one.name].machine.versions) if one.at == newest[one.name].finished_at else one
+        for one in found
+    ]
 
 
 def name_of(machine: Machine) -> tuple[str, str, int]:

@@ -2,16 +2,17 @@
 
 A line is a ranked judgement that counts, of its board's current edition or of an earlier one.  Left out are
 
-    tasks that are still open      those whose deadline has not passed
-    files that were never merged   their code is not in the repository
-    authors who are in `without`   `dataset` in the settings
+    tasks with a deadline that has not passed
+    files that were never merged              their code is not in the repository
+    files of which a judgement was removed    on any board, by a maintainer or its author
+    authors who are in `without`              `dataset` in the settings; also under an account's other logins
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,12 +23,13 @@ from harness.records.stats import Interval
 from harness.task.task import Task
 from scripts.common.text import plain
 from scripts.competition.settings import DataSet
-from scripts.ledger.ledger import Ledger, LedgerFault
+from scripts.ledger.ledger import Ledger, LedgerError, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import editions_of
 from scripts.pages.parts.results import SCORE
 from scripts.pages.parts.site import Sources
 from scripts.pages.parts.tables import TEXT, TIME, TableColumn, TableRow, attributes, rows_of, to_parquet
+from scripts.pages.parts.taken_out import taken_out_of
 from scripts.pages.parts.words import iso
 from scripts.pages.publishing.load import BoardFiles, boards_of
 from scripts.standings.standings import standings
@@ -81,22 +83,29 @@ def write_dataset(
     """Write `submissions.parquet` and `submissions.jsonl` to the folder `out`.
 
     Raises:
-        LedgerError: the ledger's judgements cannot be read.
+        LedgerError: the ledger's judgements cannot be read, or a decision about one.
         OSError: the folder cannot be written.
     """
     ledger.require_judgements()
     decisions = ledger.moderations()
+    if decisions.faults:
+        raise LedgerError(f"nothing is written, as this decision cannot be read: {decisions.faults[0]}")
     moderated = Moderated.after(decisions)
-    faults, left_out = [*decisions.faults], Counter[str]()
-    entries: list[_Entry] = []
-    for files in boards_of(tasks, ledger, faults):
-        ends = files.board.task.deadline
-        for judgement, score_us in _counted(files, ledger, moderated, faults):
+    faults: list[LedgerFault] = []
+    boards = [_read(files, ledger, moderated, faults) for files in boards_of(tasks, ledger, faults)]
+    removed = {_file_of(one) for board in boards for one in board.removed}
+    without = {login.lower() for login in settings.without}
+    accounts = {_account_of(one) for board in boards for one, _ in board.counted if _login_of(one) in without}
+    left_out, entries = Counter[str](), list[_Entry]()
+    for board in boards:
+        for judgement, score_us in board.counted:
             code = sources(judgement)
-            if ends and ends > now:
+            if board.ends and board.ends > now:
                 left_out["of tasks that are still open"] += 1
-            elif judgement.submission.login.lower() in map(str.lower, settings.without):
+            elif _login_of(judgement) in without or _account_of(judgement) in accounts:
                 left_out["of authors who are left out"] += 1
+            elif _file_of(judgement) in removed:
+                left_out["of files that were removed from a board"] += 1
             elif code is None:
                 left_out["whose file was not merged"] += 1
             else:
@@ -108,19 +117,37 @@ def write_dataset(
     return DataSetReport(rows=len(rows), left_out=left_out, faults=tuple(faults))
 
 
-def _counted(
-    files: BoardFiles, ledger: Ledger, moderated: Moderated, faults: list[LedgerFault]
-) -> Iterator[tuple[Judgement, Interval]]:
-    """A board's judgements that have a score in their edition."""
+class _BoardJudgements(NamedTuple):
+    """A board's judgements that have a score in their edition, and those that were removed."""
+
+    ends: datetime | None
+    counted: list[tuple[Judgement, Interval]]
+    removed: list[Judgement]
+
+
+def _read(files: BoardFiles, ledger: Ledger, moderated: Moderated, faults: list[LedgerFault]) -> _BoardJudgements:
     contents = ledger.read_judgements(files.paths)
     faults += contents.faults
     counted = moderated.counted(contents.judgements)
     table = standings(files.board, counted)
     tables = [table, *(edition.table for edition in editions_of(table, counted, allow_unwalled=False))]
     scores_us = {checksum: score_us for one in tables for checksum, score_us in one.scores_us.items()}
-    for one in counted:
-        if score_us := scores_us.get(one.checksum):
-            yield one, score_us
+    ranked = [(one, scores_us[one.checksum]) for one in counted if one.checksum in scores_us]
+    removed = [one.judgement for one in taken_out_of(contents.judgements, moderated)]
+    return _BoardJudgements(files.board.task.deadline, ranked, removed)
+
+
+def _login_of(judgement: Judgement) -> str:
+    return judgement.submission.login.lower()
+
+
+def _account_of(judgement: Judgement) -> int | str:
+    """The account's number, which stays when its login changes; the login if it is unknown."""
+    return judgement.submission.user_id or _login_of(judgement)
+
+
+def _file_of(judgement: Judgement) -> tuple[str, int | str, str]:
+    return judgement.task, _account_of(judgement), judgement.submission.digest
 
 
 def _case(case: CaseResult) -> dict[str, Any]:
