@@ -82,8 +82,10 @@ def judge(
         frame.require_unhindered()
     results = _play_without_referee(frame, submission, mode, on_progress)
     if not results:
+        # Beside a champion, neither side may learn from what is imported what the other one uses.
+        files = () if champion else (submission,)
         with open_context(
-            board, mode, frame.kind, on_progress, frame.device, replay, files=(submission,), needs_quiet=needs_quiet
+            board, mode, frame.kind, on_progress, frame.device, replay, files=files, needs_quiet=needs_quiet
         ) as context:
             from harness.rules.game import Game
 
@@ -261,8 +263,7 @@ def open_context(
     profiler = _profiler_of(device) if mode is Mode.PROFILE else None
     shown = (*(recipe.shown if recipe else ()), *(profiler.shown if profiler else ()))
     sources = (*(file.source for file in files), board.task.anchor_source)
-    # In a ranked judging in any case: no side learns from it what the other one uses.
-    compiles = mode is Mode.RANKED or any(_USES_COMPILER.search(source) for source in sources)
+    compiles = any(_USES_COMPILER.search(source) for source in sources)
     with Sandbox(
         kind,
         memory_gib=board.limits.memory_gib,
