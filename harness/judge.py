@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from harness.records.stats import DUEL_LOOKS, MIN_PAIRS
 from harness.records.times import Duel
 from harness.records.verdict import Verdict
 from harness.sandbox.sandbox import Kind, Sandbox, choose_kind, require_gpus
+from harness.task import torch_compiler
 from harness.task.compile import recipe_of
 from harness.task.submission import Champion, Submission
 from harness.task.task import Board, Case, Language
@@ -234,13 +234,6 @@ class Sitting:
         return _results_of(game)
 
 
-_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
-"""What the first call of a function of torch.compile imports, in more than two seconds.  Not on a GPU, where importing
-them before a fork has not been tried: if they used CUDA, no player could."""
-_USES_COMPILER = re.compile(rb"\btorch\s*\.\s*compile\b|\bimport\s+compile\b|\btorch\._(dynamo|inductor)\b")
-"""A use that this does not see only costs time."""
-
-
 @contextlib.contextmanager
 def open_context(
     board: Board,
@@ -263,13 +256,14 @@ def open_context(
     profiler = _profiler_of(device) if mode is Mode.PROFILE else None
     shown = (*(recipe.shown if recipe else ()), *(profiler.shown if profiler else ()))
     sources = (*(file.source for file in files), board.task.anchor_source)
-    compiles = any(_USES_COMPILER.search(source) for source in sources)
+    # Not on a GPU, where it has not been tried: if the import used CUDA, no player could, as players are forks.
+    compiles = not device.is_gpu and any(map(torch_compiler.is_used_by, sources))
     with Sandbox(
         kind,
         memory_gib=board.limits.memory_gib,
         gpu_memory_gib=board.limits.gpu_memory_gib,
         shown=shown,
-        preload=_COMPILER if compiles and not device.is_gpu else (),
+        has_compiler=compiles,
         device=device,
     ) as sandbox:
         # Not earlier: this imports torch, while the warm parent in the sandbox does the same on another core.

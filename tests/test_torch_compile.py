@@ -9,7 +9,7 @@ import pytest
 from harness.judge import judge
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from harness.sandbox import sandbox
+from harness.task import torch_compiler
 from harness.task.submission import Submission
 from harness.task.task import load_task
 
@@ -39,14 +39,10 @@ def test_no_player_after_the_build_compiles_anything() -> None:
     assert set(judgement.log.split("\n")) == {"['fxgraph_cache_hit']", ""}, "in the last run of a benchmark"
 
 
-def test_the_check_of_the_compiler_is_left_to_torch_if_it_may_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A g++ that does not know one of this CPU's vector instructions."""
+def test_the_check_of_the_compiler_is_left_to_torch_if_it_may_fail(tmp_path: Path) -> None:
+    """A g++ that does not know one of this CPU's vector instructions, and none."""
     compiler = tmp_path / "g++"
     compiler.write_text("#!/bin/sh\nexit 1\n")
     compiler.chmod(0o755)
-    monkeypatch.setitem(sandbox.bubblewrap.ENVIRONMENT, "PATH", str(tmp_path))
-    assert not sandbox.compiles_for_this_cpu()
-    monkeypatch.setitem(sandbox.bubblewrap.ENVIRONMENT, "PATH", str(tmp_path / "empty"))
-    assert not sandbox.compiles_for_this_cpu()
+    for path in (tmp_path, tmp_path / "empty"):
+        assert torch_compiler.environment(str(path)) == {"TORCH_WARM_POOL": "0"}

@@ -189,7 +189,6 @@ def _furnish(room: walls.Room, options: Options) -> str:
     if options.walled:
         walls.furnish(room, options.libraries, has_device=bool(options.device))
         return "/entry"
-
     entry = tempfile.mkdtemp(prefix="entry-", dir=os.environ["TMPDIR"])
     walls.write_files(room.files, entry)
     return entry

@@ -17,7 +17,6 @@ import json
 import os
 import secrets
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from harness.sandbox import bubblewrap, cgroup, company, freezer, memory
 from harness.sandbox.company import Company
 from harness.sandbox.player_handle import Confinement, PlayerHandle
 from harness.sandbox.warm_parent import WarmParent
+from harness.task import torch_compiler
 from harness.task.compile import Recipe
 
 Kind = Literal["bubblewrap", "none"]
@@ -121,37 +121,6 @@ def require_gpus(world_size: int = 1) -> list[GpuNode]:
     return gpus[:world_size]
 
 
-def _environment_of_compiler() -> dict[str, str]:
-    """Variables for torch's compiler, if it is imported before players are forked."""
-    # Some versions of torch would start a process and a thread at the import.
-    alone = {"TORCH_WARM_POOL": "0"}
-    # Spares each player a check of what g++ can do for this CPU, which takes as long as an import of torch.  On CPUs
-    # with VNNI or AMX, torch makes a part of it anyway.
-    return alone | ({"TORCHINDUCTOR_VEC_ISA_OK": "1"} if compiles_for_this_cpu() else {})
-
-
-_VECTOR_FLAGS = {
-    "avx2": ("-mavx2", "-mfma", "-mf16c"),
-    "avx512f": ("-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw"),
-    "avx512_vnni": ("-mavx512vnni",),
-    "avx512_bf16": ("-mavx512bf16",),
-    "amx_tile": ("-mamx-tile", "-mamx-bf16", "-mamx-int8"),
-    "amx_fp16": ("-mamx-fp16",),
-}
-"""What torch's compiler passes to g++, by the CPU's features."""
-
-
-def compiles_for_this_cpu() -> bool:
-    """Whether g++ knows this CPU's vector instructions, as torch's compiler uses all of them."""
-    words = set(Path("/proc/cpuinfo").read_text("utf-8", "replace").split())
-    flags = [flag for feature, needed in _VECTOR_FLAGS.items() if feature in words for flag in needed]
-    compiler = shutil.which("g++", path=bubblewrap.ENVIRONMENT["PATH"])
-    if not compiler or not flags:
-        return False
-    command = [compiler, *flags, "-fsyntax-only", "-x", "c++", "/dev/null"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
 NINJA = Path(sys.executable).parent / "ninja"
 """Where pip puts ninja, which torch needs to compile a C++ extension.  Players see it in /tools."""
 
@@ -180,9 +149,9 @@ class Sandbox:
     """The sandbox of one judging: a warm parent, and at most one player at a time that is not stopped.
 
     Pins this process to the first core and the players to the others, if there are others.  `shown` are additional
-    folders that players see, besides those of the system and of Python.  `preload` are modules that the warm parent
-    imports, besides torch.  `world_size` is the number of GPUs that they
-    need; with several, their ranks may talk to each other by IP, on a network that ends with the sandbox.
+    folders that players see, besides those of the system and of Python.  If it `has_compiler`, the warm parent imports
+    torch's compiler, too.  `world_size` is the number of GPUs that players need; with several, their ranks may talk to
+    each other by IP, on a network that ends with the sandbox.
     """
 
     def __init__(
@@ -194,7 +163,7 @@ class Sandbox:
         use_cgroup: bool = True,
         warm: bool = True,
         shown: Sequence[str] = (),
-        preload: Sequence[str] = (),
+        has_compiler: bool = False,
         device: Device = CPU,
         world_size: int = 1,
     ) -> None:
@@ -204,7 +173,7 @@ class Sandbox:
         self._world_size = world_size
         self._shown = shown
         self._warm = warm
-        self._preload = preload
+        self._has_compiler = has_compiler
         self._use_cgroup = use_cgroup
         self.memory_bytes = memory.limit_of(memory_gib)
         self.gpu_memory_bytes = None if gpu_memory_gib is None else int(gpu_memory_gib * 2**30)
@@ -311,8 +280,8 @@ class Sandbox:
             "cores": sorted(self.player_cores),
             "threads": len(self.player_cores),
             "libraries": bubblewrap.places_aside(),
-            "preload": tuple(self._preload),
-            "environment": _environment_of_compiler() if self._preload else {},
+            "preload": torch_compiler.MODULES if self._has_compiler else (),
+            "environment": torch_compiler.environment(bubblewrap.ENVIRONMENT["PATH"]) if self._has_compiler else {},
             "device": self.device.name if self.device.opens_a_device else "",
             "driver": self._players_driver,
         }
@@ -401,8 +370,7 @@ class Sandbox:
         self.warm_parent.await_warmth().seal(entry.cache)
 
     def has_inductor_cache(self, entry: PlayerFiles) -> bool:
-        """Whether the cache of torch.compile has entries: it compiles for the shapes that it meets.  Any submission can
-        make it so."""
+        """Whether the cache of torch.compile has entries.  Any submission can make some."""
         return self.warm_parent.await_warmth().has_in_cache(entry.cache, "inductor")
 
     @property

@@ -99,14 +99,13 @@ def write_dataset(
     left_out, entries = Counter[str](), list[_Entry]()
     for board in boards:
         for judgement, score_us in board.counted:
-            code = sources(judgement)
             if board.ends and board.ends > now:
                 left_out["of tasks that are still open"] += 1
             elif _login_of(judgement) in without or _account_of(judgement) in accounts:
                 left_out["of authors who are left out"] += 1
             elif _file_of(judgement) in removed:
                 left_out["of files that were removed from a board"] += 1
-            elif code is None:
+            elif (code := sources(judgement)) is None:
                 left_out["whose file was not merged"] += 1
             else:
                 entries.append(_Entry(judgement, score_us, code, settings.license))
