@@ -120,7 +120,7 @@ class Orders:
             at_end: called as soon as the player has answered; it may still run.
             reveal: called once the player has queued its work, with whether it has: it may also take too long.
         """
-        is_call = str(order["do"]).startswith("go")
+        is_call = order["do"] == "go"
         self.player.refuse_early_messages()
         self.player.send(order)
         ends, late = deadline.next_call(self._first_call_s if is_call else 0.0)
