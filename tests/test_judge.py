@@ -19,6 +19,7 @@ from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decided
 from harness.records.verdict import Verdict
 from harness.rules import game, phase
+from harness.rules.context import Context
 from harness.sandbox.company import Company
 from harness.sandbox.starvation import Starvation
 from harness.sandbox.watched_memory import Meminfo
@@ -152,6 +153,21 @@ def test_only_the_first_call_of_what_compiles_lazily_may_take_longer(board):
     )
     judgement = judge(two_tests, submission(later), Mode.TEST)
     assert [case.verdict.value for case in judgement.tests] == ["AC", "TLE"], judgement.message
+
+
+def test_a_player_that_starts_late_has_all_of_its_time_to_be_imported(board, monkeypatch):
+    """On a busy machine, a sandbox may take longer to start than the import that follows may take."""
+    seat = Context.seat
+
+    @contextlib.contextmanager
+    def seat_late(self, *about, **options):
+        time.sleep(2.5)
+        with seat(self, *about, **options) as player:
+            yield player
+
+    monkeypatch.setattr(Context, "seat", seat_late)
+    hurried = replace(board, limits=replace(board.limits, compile_timeout_s=2))
+    assert verdict_of(hurried, GOOD).verdict is Verdict.ACCEPTED
 
 
 def test_a_hanging_import_ends_within_the_compile_timeout(board):

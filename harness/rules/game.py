@@ -337,7 +337,9 @@ def _try_cases(
     context: Context, entry: PlayerFiles, cases: Sequence[Case], deadline: Deadline, *, building: bool
 ) -> Foul | None:
     """Have a fresh player import the submission and call it once per case; return the foul of the import, if any."""
-    with context.seat(entry, building=building) as player:
+    with contextlib.ExitStack() as stack:
+        with deadline.paused():  # the sandbox may only just start
+            player = stack.enter_context(context.seat(entry, building=building))
         try:
             referee = context.referee(player)
             referee.load(min(context.board.limits.compile_timeout_s, math.ceil(deadline.left_s)))
