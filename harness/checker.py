@@ -3,6 +3,6 @@
 The name of this module never changes: a changed `reference.py` would start the board anew.
 """
 
-from harness.reference.checker import compare
+from harness.reference.checker import compare, mismatch
 
-__all__ = ["compare"]
+__all__ = ["compare", "mismatch"]

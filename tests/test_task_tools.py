@@ -206,11 +206,12 @@ def test_a_syntax_error_is_reported_before_anything_runs(tree, capsys):
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
-def test_the_check_warns_that_it_tried_nothing_without_the_boards_gpu(tree, capsys):
+def test_the_check_says_once_that_it_judged_nothing_without_the_boards_gpu(tree, capsys):
     edit(tree / "tiny" / "task.yml", "gpus: [CPU]", "gpus: [H100]")
     assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 3
     said = capsys.readouterr().out
-    assert "warning  tiny: H100: the reference and its check were not probed: torch" in said
+    assert said.count("warning  tiny: H100: not judged here: no GPU found on this machine") == 1
+    assert "1 task read, no example judged; no faults, 1 warning." in said
 
 
 def test_skipping_all_accepted_examples_is_a_fault_and_each_says_why(tree, capsys):

@@ -21,7 +21,7 @@ import torch
 from harness.records.errors import JudgeError, TaskError
 from harness.records.stats import MIN_PAIRS
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
-from harness.reference.checker import compare
+from harness.reference.checker import compare, mismatch
 from harness.reference.reference import Reference
 from harness.reference.values import deal
 from harness.sandbox.watched_memory import MACHINE_BYTES
@@ -52,6 +52,8 @@ class ProbeFinding:
     is_fault: bool = True
     is_fatal: bool = False
     """Whether no submission can be judged, because each judging would fail with the same error."""
+    accepts_wrong_form: bool = False
+    """Whether the check accepts an answer of another structure, shape or dtype."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,17 +285,18 @@ def _accepted_somewhere(reference: Reference, tests: Sequence[_PlayedCase]) -> I
     # An empty answer can only be wrong in its form, so empty ones are used only if there are no others.
     by_size = sorted([one for one in tests if one.elements] or tests, key=lambda one: one.elements)
     for one in by_size[:1] + by_size[1:][-1:]:
-        wrong = dict.fromkeys(name for turn in _SEEDS for name in _accepted_in(reference, one, turn))
-        yield from (ProbeFinding(where=one.case.name, message=f"accepts {name}") for name in wrong)
+        wrong = dict(found for turn in _SEEDS for found in _accepted_in(reference, one, turn))
+        for name, accepts_wrong_form in wrong.items():
+            yield ProbeFinding(where=one.case.name, message=f"accepts {name}", accepts_wrong_form=accepts_wrong_form)
 
 
-def _accepted_in(reference: Reference, one: _PlayedCase, turn: int) -> Iterator[str]:
-    """The wrong answers that a test accepts, with `turn` added to its seed."""
+def _accepted_in(reference: Reference, one: _PlayedCase, turn: int) -> Iterator[tuple[str, bool]]:
+    """The wrong answers that a test accepts, with `turn` added to its seed, and whether their form is wrong."""
     again = _play(reference, one.case, turn) if turn else one
     for make in (make_wrong_answers.in_form, partial(make_wrong_answers.in_one_element, turn=turn)):
         for name, answer in make(again.answer):
             if not _same(answer, again.answer) and not reference.objection(again.data, answer):
-                yield name
+                yield name, bool(mismatch(answer, again.answer))
 
 
 def _failing(reference: Reference, tests: Sequence[_PlayedCase]) -> Iterator[ProbeFinding]:

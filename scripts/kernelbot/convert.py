@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
@@ -26,7 +27,9 @@ from scripts.kernelbot.files import FoundTask, Parts, read_parts
 from scripts.kernelbot.kind import spans_gpus, why_script
 from scripts.tasks.writing import SCHEMA_LINE
 
-_ORDER = ("title", "description", "lang", "gpus", "deadline", "files", "evaluator", "config", "templates")
+_ORDER = ("title", "description", "lang", "gpus", "deadline", "files", "evaluator", "config", "templates", "anchor")
+ACCEPTED_REFERENCE = "examples/accepted/reference.py"
+
 _LEADERBOARD = re.compile(rb"^((?:#|//)!(?:POPCORN|PULLRANK)\s+leaderboard\s+)\S+", re.MULTILINE)
 _GPUS = re.compile(rb"^(?:#|//)!(?:POPCORN|PULLRANK)\s+gpus?\s.*\n", re.MULTILINE)
 
@@ -78,10 +81,10 @@ def convert(found: FoundTask, *, alias: bool = False) -> Converted:
     files = dict(parts.files) if why else {name: text for name, text in parts.files.items() if name != parts.main}
     gpus = ("CPU",) if alias else _gpus(found, parts, files)
     starters = {**({} if why else _missing_examples(parts)), **parts.starters}
-    starters = {name: _for_this_task(text, found.name) for name, text in starters.items()}
+    starters = {name: for_this_task(text, found.name) for name, text in starters.items()}
     everything = {name: without_cuda(text) if alias else text for name, text in (files | starters).items()}
     return Converted(
-        files={"task.yml": _task_yml(found, parts, list(files), gpus, why, alias).encode(), **everything},
+        files={"task.yml": _task_yml(found, parts, list(files), gpus, why, alias), **everything},
         why_script=why,
         from_outside=tuple(source for name, source in parts.from_outside.items() if name in everything),
         notes=(*parts.left_out, *(_left_for_gpus(parts, everything) if alias else ())),
@@ -92,27 +95,36 @@ def _gpus(found: FoundTask, parts: Parts, files: Mapping[str, bytes]) -> tuple[s
     """The set's boards, else the task's own; CPU only if no file names a GPU."""
     if gpus := found.gpus or tuple(parts.keys.get("gpus", ())):
         return gpus
+    named = " ".join(f"--gpu {gpu}" for gpu in found.gpus_of_set or ("H100",))
     if parts.lang == "cu":
-        raise TaskError(f"{found.place}: no GPU is given; name one: --gpu H100")
+        raise TaskError(f"{found.place}: no GPU is given; name one: {named}")
     if at_fault := [f"{name}:{lines[0]}" for name, text in files.items() if (lines := cuda_lines(text))]:
         raise TaskError(
             f"{found.place}: {', '.join(at_fault)} uses cuda, but no GPU is given; "
-            "name one: --gpu H100. To try the task without a GPU: --device-alias cuda=cpu"
+            f"name one: {named}. To try the task without a GPU: --device-alias cuda=cpu"
         )
     return ("CPU",)
 
 
 def _missing_examples(parts: Parts) -> dict[str, bytes]:
-    made = {"accepted": ("reference.py", _REFERENCE), "wrong_answer": ("zeros.py", _ZEROS)}
-    reference = parts.files["reference.py"].rstrip(b"\n") + b"\n"
-    return {
-        f"examples/{verdict}/{name}": b"#!POPCORN leaderboard here\n" + reference + text.encode()
-        for verdict, (name, text) in made.items()
-        if not any(where.startswith(f"examples/{verdict}/") for where in parts.starters)
+    made = {
+        ACCEPTED_REFERENCE: accepted_reference(parts.files["reference.py"]),
+        "examples/wrong_answer/zeros.py": _example(parts.files["reference.py"], _ZEROS),
     }
+    folders = {str(PurePosixPath(name).parent) for name in parts.starters}
+    return {name: text for name, text in made.items() if str(PurePosixPath(name).parent) not in folders}
 
 
-def _for_this_task(source: bytes, name: str) -> bytes:
+def accepted_reference(reference: bytes) -> bytes:
+    """An example that returns the reference's own answer."""
+    return _example(reference, _REFERENCE)
+
+
+def _example(reference: bytes, kernel: str) -> bytes:
+    return b"#!POPCORN leaderboard here\n" + reference.rstrip(b"\n") + b"\n" + kernel.encode()
+
+
+def for_this_task(source: bytes, name: str) -> bytes:
     """Make the directives name this task and all of its boards."""
     return _LEADERBOARD.sub(lambda found: found[1] + name.encode(), _GPUS.sub(b"", source))
 
@@ -128,13 +140,13 @@ def _left_for_gpus(parts: Parts, files: Mapping[str, bytes]) -> Iterator[str]:
             yield f"{name}:{','.join(map(str, lines))} still asks torch for a GPU and may fail"
 
 
-def _task_yml(found: FoundTask, parts: Parts, files: list[str], gpus: tuple[str, ...], why: str, alias: bool) -> str:
+def _task_yml(found: FoundTask, parts: Parts, files: list[str], gpus: tuple[str, ...], why: str, alias: bool) -> bytes:
     own = {key: value for key, value in parts.keys.items() if key not in ("config", "evaluator")}
     listed = [{"name": f"submission.{parts.lang}", "source": SUBMISSION}]
     values = own | {
         "gpus": list(gpus),
         "deadline": found.deadline or own.get("deadline"),
-        "description": _trimmed(own.get("description")),
+        "description": trimmed(own.get("description")),
         "files": [*listed, *({"name": name, "source": name} for name in files)],
         "evaluator": "script" if why else None,
         "config": parts.keys.get("config") if why else None,
@@ -144,12 +156,17 @@ def _task_yml(found: FoundTask, parts: Parts, files: list[str], gpus: tuple[str,
         "ranking_by": own.get("ranking_by", "last"),
         "device_alias": {"cuda": "cpu"} if alias else None,
     }
+    return dump_task_yml(values)
+
+
+def dump_task_yml(values: Mapping[str, Any]) -> bytes:
+    """The text of an imported task's task.yml; keys without a value are left out."""
     ordered = {key: values[key] for key in dict.fromkeys((*_ORDER, *values)) if values.get(key) not in (None, {})}
     text = yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
-    return f"{SCHEMA_LINE}# Imported by `pullrank task import`.\n{text}"
+    return f"{SCHEMA_LINE}# Imported by `pullrank task import`.\n{text}".encode()
 
 
-def _trimmed(text: str | None) -> str | None:
+def trimmed(text: str | None) -> str | None:
     """Remove trailing spaces, which would keep YAML from writing the text as a block."""
     lines = [line.rstrip() for line in text.strip().splitlines()] if text else []
     return "\n".join(lines) + "\n" * (len(lines) > 1) or None

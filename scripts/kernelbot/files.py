@@ -45,6 +45,10 @@ class FoundTask:
     folder: Path
     root: Path
     gpus: tuple[str, ...] = ()
+    gpus_of_set: tuple[str, ...] = ()
+    """The GPUs that its set names anywhere: a hint for a task without GPUs."""
+    about_set: str = ""
+    """The name and description of its set, as Markdown."""
     deadline: str = ""
     shown: str = ""
     fault: str = ""
@@ -176,7 +180,7 @@ class _TaskReader:
 
     def _read(self, name: str, source: str, place: Loc) -> bytes:
         try:
-            path = self._locate(source)
+            path = locate(self.found, source)
             content = path.read_bytes()
         except ValueError as error:
             self.faults.add(place, str(error))
@@ -190,17 +194,24 @@ class _TaskReader:
             self.outside[name] = source
         return content
 
-    def _locate(self, source: str) -> Path:
-        if PurePosixPath(source).is_absolute() or "\\" in source or not source.isprintable():
-            raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
-        path, root = (self.found.folder / source).resolve(), self.found.root.resolve()
-        if not path.is_relative_to(root):
-            raise ValueError(f"'{source}' leads out of {root.name}/, the only folder that files may come from")
-        if path.suffix not in _SUFFIXES or any(part.startswith(".") for part in path.relative_to(root).parts):
-            raise ValueError(f"'{source}' is not a source file")
-        if not path.is_file():
-            near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
-            raise ValueError(f"no file '{source}'{near}")
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise ValueError(f"'{source}' is larger than {MAX_FILE_BYTES // 2**20} MiB")
-        return path
+
+def locate(found: FoundTask, source: str) -> Path:
+    """The file that a task names.
+
+    Raises:
+        ValueError: it is outside of the task's root, missing, too large, or not a source file.
+        OSError, RuntimeError: it cannot be opened, or is a circular link.
+    """
+    if PurePosixPath(source).is_absolute() or "\\" in source or not source.isprintable():
+        raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
+    path, root = (found.folder / source).resolve(), found.root.resolve()
+    if not path.is_relative_to(root):
+        raise ValueError(f"'{source}' leads out of {root.name}/, the only folder that files may come from")
+    if path.suffix not in _SUFFIXES or any(part.startswith(".") for part in path.relative_to(root).parts):
+        raise ValueError(f"'{source}' is not a source file")
+    if not path.is_file():
+        near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
+        raise ValueError(f"no file '{source}'{near}")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise ValueError(f"'{source}' is larger than {MAX_FILE_BYTES // 2**20} MiB")
+    return path

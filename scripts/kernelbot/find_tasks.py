@@ -71,6 +71,12 @@ class _Set(Section):
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""
     problems: tuple[_Problem, ...] = Field(min_length=1)
 
+    @property
+    def about(self) -> str:
+        """Its name and description, as Markdown."""
+        name = " ".join(self.name.split())
+        return ": ".join(filter(None, (f"Part of **{name}**" if name else "", self.description.strip())))
+
 
 @contextmanager
 def find_tasks(path: Path, name: str | None = None) -> Iterator[list[FoundTask]]:
@@ -111,7 +117,23 @@ def _folder(folder: Path, name: str | None) -> FoundTask:
         raise TaskError(f"{display(folder)}: no task.yml in it{hint}")
     folder = folder.resolve()
     # KernelBot's tasks are in problems/<set>/<task>, and share files in the folders above.
-    return FoundTask(name=name or task_name(folder.name), folder=folder, root=folder.parent.parent)
+    root = folder.parent.parent
+    return FoundTask(
+        name=name or task_name(folder.name), folder=folder, root=root, gpus_of_set=_gpus_of_set(folder, root)
+    )
+
+
+def _gpus_of_set(folder: Path, root: Path) -> tuple[str, ...]:
+    """The GPUs of the first set beside or above a task's folder that lists it."""
+    for path in (*sorted(root.glob("*.y*ml")), *sorted(folder.parent.glob("*.y*ml"))):
+        problems = _sound_problems(read_yaml(path, Faults(path)) or {}).values()
+        if any((path.parent / problem.directory).resolve() == folder for problem in problems):
+            return _gpus_of(problems)
+    return ()
+
+
+def _gpus_of(problems: Iterable[_Problem]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(gpu for problem in problems for gpu in problem.gpus))
 
 
 def task_name(text: str) -> str:
@@ -126,7 +148,7 @@ def _set(path: Path, name: str | None) -> Iterator[FoundTask]:
     values = read_yaml(path, faults)
     whole = faults.validate(_Set, values)
     problems = dict(enumerate(whole.problems)) if whole else _sound_problems(values or {})
-    found = list(_problems(path, problems, whole.deadline if whole else "", faults))
+    found = list(_problems(path, problems, whole or _Set.model_construct(), faults))
     if faults or not whole:
         raise TaskError("\n".join((str(faults), *_faults_of(found))))
     yield from found
@@ -142,8 +164,9 @@ def _sound_problems(values: dict[str, Any]) -> dict[int, _Problem]:
     return problems
 
 
-def _problems(path: Path, problems: dict[int, _Problem], deadline: str, faults: Faults) -> Iterator[FoundTask]:
+def _problems(path: Path, problems: dict[int, _Problem], whole: _Set, faults: Faults) -> Iterator[FoundTask]:
     root = path.parent.resolve()
+    gpus_of_set = _gpus_of(problems.values())
     names: set[str] = set()
     for number, problem in problems.items():
         name, folder = task_name(problem.name), (root / problem.directory).resolve()
@@ -156,8 +179,16 @@ def _problems(path: Path, problems: dict[int, _Problem], deadline: str, faults: 
         names.add(name)
         place = f"{display(path)}:{faults.lines['problems', number]}"
         fault = "\n".join(f"{place}: {reason}" for reason in reasons)
-        until = problem.deadline or deadline
-        yield FoundTask(name=name, folder=folder, root=root, gpus=problem.gpus, deadline=until, fault=fault)
+        yield FoundTask(
+            name=name,
+            folder=folder,
+            root=root,
+            gpus=problem.gpus,
+            gpus_of_set=gpus_of_set,
+            about_set=whole.about,
+            deadline=problem.deadline or whole.deadline,
+            fault=fault,
+        )
 
 
 def _faults_of(found: Iterable[FoundTask]) -> Iterator[str]:

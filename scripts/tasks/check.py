@@ -61,9 +61,6 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
     if static:
         report = Report(remarks=[one for task in found for one in (*_too_much_work(task), *_never_tried(task))])
     else:
-        from harness.sandbox.sandbox import choose_kind
-
-        choose_kind(sandbox)  # Report a missing sandbox once, not for every example.
         report = check_tasks(found, gpu, sandbox)
     if as_json:
         click.echo(json.dumps(report.facts, indent=1))
@@ -80,6 +77,10 @@ class Remark:
     where: str
     message: str
     is_fault: bool = False
+    accepts_wrong_form: bool = False
+    """Whether it says that the task's check accepts an answer of another structure, shape or dtype."""
+    is_unjudged: bool = False
+    """Whether it says why this machine cannot judge the board."""
 
 
 @dataclass(kw_only=True)
@@ -91,8 +92,8 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        faults = (1 for remark in self.remarks if remark.is_fault)
-        return max((*(one.exit_code for _, one in self.examples), *faults), default=0)
+        remarks = (3 if remark.is_unjudged else 1 for remark in self.remarks if remark.is_fault or remark.is_unjudged)
+        return max((*(one.exit_code for _, one in self.examples), *remarks), default=0)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -130,6 +131,9 @@ def _named(paths: Sequence[str]) -> list[Task]:
 
 def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
     """Check tasks in turn.  An error in one example becomes its outcome; the others are judged all the same."""
+    from harness.sandbox.sandbox import choose_kind
+
+    choose_kind(sandbox)  # Report a missing sandbox once, not for every example.
     boards = [choose_board(task, gpu) for task in tasks]
     guesses_s = [
         guess
@@ -141,11 +145,28 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
         for board in boards:
             task = board.task
             report.remarks += (*_too_much_work(task), *_never_tried(task))
+            if why := why_not_here(board):
+                message = f"not judged here: {why}"
+                report.remarks.append(Remark(task=task.name, where=board.gpu, message=message, is_unjudged=True))
+                continue
             judged = _judge_examples(board, sandbox, display, partial(_probe, board, display, report.remarks))
             report.examples += ((task.name, one) for one in judged)
             report.remarks += _never_judged(task, judged)
             report.remarks += _too_short(board, [one.judgement for one in judged if one.judgement])
     return report
+
+
+def why_not_here(board: Board) -> str:
+    """Why this machine cannot judge a board: it lacks the GPUs; "" if it has them."""
+    from harness.gpu.device import device_of
+    from harness.sandbox.sandbox import require_gpus
+
+    try:
+        if device_of(board.gpu).is_gpu:
+            require_gpus(board.world_size)
+    except JudgeError as error:
+        return str(error)
+    return ""
 
 
 # The parts.
@@ -174,7 +195,16 @@ def _probe(board: Board, display: Display, remarks: list[Remark]) -> bool:
         message = f"the reference and its check were not probed: {error}"
         remarks.append(Remark(task=task.name, where=board.gpu, message=message))
         return True
-    remarks += (Remark(task=task.name, where=one.where, message=one.message, is_fault=one.is_fault) for one in found)
+    remarks += (
+        Remark(
+            task=task.name,
+            where=one.where,
+            message=one.message,
+            is_fault=one.is_fault,
+            accepts_wrong_form=one.accepts_wrong_form,
+        )
+        for one in found
+    )
     return not any(one.is_fatal for one in found)
 
 

@@ -12,7 +12,7 @@ scaffold_files/c++, cuda    tasks with compiled submissions (`lang: cu`), for CP
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from string import Template
 from textwrap import indent
@@ -26,7 +26,7 @@ from harness.task.task import Language
 from scripts.competition.repository import require_clone
 from scripts.tasks.archive import with_deadline
 from scripts.tasks.show import in_tasks, until
-from scripts.tasks.writing import SCHEMA_LINE, fault_of_name, write_task
+from scripts.tasks.writing import SCHEMA_LINE, closing_at, fault_of_name, write_task
 
 _FILES = Path(__file__).with_name("scaffold_files")
 _SENTENCE = "Squash every number: y = x / (1 + |x|)."
@@ -38,11 +38,7 @@ _SENTENCE = "Squash every number: y = x / (1 + |x|)."
 @click.option("--about", help="What to compute, in one sentence.")
 @click.option("--gpu", "gpus", multiple=True, help="A board of the task (repeatable). Default: CPU.")
 @click.option("--lang", type=click.Choice([*map(str, Language)]), default="py", help="`cu`: submissions are compiled.")
-@click.option(
-    "--deadline",
-    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S%z"]),
-    help="When its boards close, in UTC unless it names a zone; a day begins at 00:00. Default: never.",
-)
+@closing_at("never")
 @in_tasks
 def new(
     name: str,
@@ -60,10 +56,6 @@ def new(
     require_clone("task new", folder)
     if fault := fault_of_name(folder, name):
         raise TaskError(fault)
-    if deadline:
-        deadline = deadline.replace(tzinfo=deadline.tzinfo or UTC).astimezone(UTC)
-        if deadline <= datetime.now(UTC):
-            raise TaskError(f"--deadline {deadline:%Y-%m-%d %H:%M} UTC is in the past")
     title = title or _answer("Title", name.replace("-", " ").replace("_", " ").strip().capitalize())
     about = about or _answer("What to compute, in one sentence", _SENTENCE)
     gpus = gpus or tuple(_answer("Boards", "CPU").replace(",", " ").split()) or ("CPU",)

@@ -9,18 +9,38 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+
+import click
 
 from harness.records.errors import TaskError
 from harness.task.bundle import lay_out
 from harness.task.faults import display
 from harness.task.task import Task, load_task, task_schema
+from scripts.common.options import Command
 
 SCHEMA = "task.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA}\n"
 
+_DATES = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S%z"])
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+def closing_at(default: str) -> Callable[[Command], Command]:
+    """The option `--deadline`: a time in UTC that is yet to come, or None."""
+    what = f"When its boards close, in UTC unless it names a zone; a day begins at 00:00. Default: {default}."
+    return click.option("--deadline", type=_DATES, callback=_yet_to_come, help=what)
+
+
+def _yet_to_come(_: click.Context, __: click.Parameter, deadline: datetime | None) -> datetime | None:
+    if not deadline:
+        return None
+    deadline = deadline.replace(tzinfo=deadline.tzinfo or UTC).astimezone(UTC)
+    if deadline <= datetime.now(UTC):
+        raise TaskError(f"--deadline {deadline:%Y-%m-%d %H:%M} UTC is in the past")
+    return deadline
 
 
 def fault_of_name(tasks: Path, name: str) -> str:
