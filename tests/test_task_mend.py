@@ -3,14 +3,16 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from harness.gpu.gpu_nodes import find_gpus
 from harness.task.task import Task, load_task
 from scripts.cli import run
 from scripts.kernelbot.files import FoundTask
-from scripts.kernelbot.mend import diff_of
+from scripts.kernelbot.mend import diff_of, wrapped_reference
 from scripts.kernelbot.mend_files import with_all_needs, with_files_it_reads
 from scripts.kernelbot.needs import declared_needs, with_needs
 
@@ -37,8 +39,8 @@ def ref_kernel(data):
 
 
 def check_implementation(data, output):
-    wrong = (output - ref_kernel(data)).abs() > 1e-6
-    return not bool(wrong.any()), "not the half"
+    right = (output - ref_kernel(data)).abs() <= 1e-6
+    return bool(right.all()), "not the half"
 """
 OLDEST = """\
 def check_implementation(output, reference_output):
@@ -47,9 +49,9 @@ def check_implementation(output, reference_output):
 RIGHT = "def custom_kernel(data):\n    return data * 0.5\n"
 
 
-def kernelbot_task(folder: Path, reference: str = REFERENCE, **files: str) -> Path:
+def kernelbot_task(folder: Path, **files: str) -> Path:
     """A task whose check compares only numbers; `files` are more of its files, by path with __ for /."""
-    given = {"task.yml": TASK_YML, "task.py": "", "reference.py": reference}
+    given = {"task.yml": TASK_YML, "task.py": "", "reference.py": REFERENCE}
     for name, text in (given | {f"{name.replace('__', '/')}.py": text for name, text in files.items()}).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,10 +71,9 @@ def contents(folder: Path) -> dict[Path, bytes]:
 # By running the task.
 
 
-@pytest.mark.parametrize("form", [REFERENCE, REFERENCE.partition("def check")[0] + OLDEST], ids=["today", "oldest"])
-def test_a_mended_task_rejects_wrong_forms_and_has_an_anchor_that_is_right(form, tmp_path, capsys):
+def test_a_mended_task_rejects_wrong_forms_and_has_an_anchor_that_is_right(tmp_path, capsys):
     source = kernelbot_task(
-        tmp_path / "set" / "half", form,
+        tmp_path / "set" / "half",
         solutions__correct__a_third="def custom_kernel(data):\n    return data / 3\n",
         solutions__correct__b_needs_a_package=f"import no_such_package\n\n{RIGHT}",
         submissions__times=RIGHT,
@@ -90,6 +91,26 @@ def test_a_mended_task_rejects_wrong_forms_and_has_an_anchor_that_is_right(form,
     assert "+anchor: examples/accepted/times.py" in said
 
 
+@pytest.mark.parametrize("is_oldest", [False, True])
+def test_a_wrapped_check_rejects_what_the_check_alone_accepts(is_oldest):
+    reference = REFERENCE.partition("def check")[0] + OLDEST if is_oldest else REFERENCE
+
+    def rejects(source: bytes, output: torch.Tensor) -> bool:
+        names: dict[str, Any] = {}
+        exec(source, names)  # noqa: S102  (the task's own code)
+        arguments = (output, names["ref_kernel"](data)) if is_oldest else (data, output)
+        answer = names["check_implementation"](*arguments)
+        return not (answer[0] if isinstance(answer, tuple) else answer)
+
+    data = torch.arange(6.0).reshape(2, 3)
+    wrapped = wrapped_reference(reference.encode(), "another form")
+    for output in ((data / 2).double(), (data / 2)[None]):
+        assert not rejects(reference.encode(), output)
+        assert rejects(wrapped, output)
+    assert not rejects(wrapped, data / 2)
+    assert rejects(wrapped, data / 3)
+
+
 @pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
 def test_a_task_for_an_absent_gpu_is_tried_as_a_copy_for_the_cpu(tmp_path, capsys):
     folder = shutil.copytree(SETS, tmp_path / "problems") / "first" / "rowmax_py"
@@ -101,7 +122,7 @@ def test_a_task_for_an_absent_gpu_is_tried_as_a_copy_for_the_cpu(tmp_path, capsy
     assert (task.gpus, task.device_alias) == (("A100",), {})
     assert ".cuda()" in task.reference, "the copy was written"
     assert "note: tried as a copy for the CPU" in said
-    assert "examples/accepted/a_crashes.py: not AC here: RTE: " in said
+    assert "examples/accepted/a_crashes.py: not its folder's verdict here: RTE: " in said
     assert [one.path.name for one in task.examples] == ["a_crashes.py", "reference.py", "zeros.py"]
     assert task.anchor and task.anchor.name == "reference.py"
 

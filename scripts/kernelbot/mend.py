@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from harness.records.verdict import Verdict
 from scripts.common.text import plain
@@ -40,9 +39,6 @@ from scripts.kernelbot.mend_files import (
 from scripts.kernelbot.needs import declared_needs
 from scripts.tasks.check import Report, check_tasks, why_not_here
 from scripts.tasks.writing import write_task
-
-if TYPE_CHECKING:
-    from harness.task_check.judge_examples import Rehearsed
 
 _ACCEPTED = "examples/accepted/"
 
@@ -75,14 +71,25 @@ class Mended:
 
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
+    """A task's check.  `is_copy`: of a copy for the CPU."""
+
     report: Report
     is_copy: bool
-    """Whether a copy for the CPU was tried."""
 
     @property
     def right(self) -> set[str]:
         """The accepted examples that are right here, by their paths in the task's folder."""
-        return {_path(one) for _, one in self.report.examples if one.is_good and _path(one).startswith(_ACCEPTED)}
+        examples = {f"examples/{one.example.place}": one.is_good for _, one in self.report.examples}
+        return {path for path, is_good in examples.items() if is_good and path.startswith(_ACCEPTED)}
+
+    @property
+    def others(self) -> dict[str, str]:
+        """The examples that were judged, but not as their folders say, each with its verdict and message."""
+        return {
+            f"examples/{one.example.place}": f"{one.got}: {one.message}".splitlines()[0].removesuffix(": ")
+            for _, one in self.report.examples
+            if one.got not in (None, one.example.verdict)
+        }
 
     @property
     def wrong_forms(self) -> list[str]:
@@ -155,9 +162,7 @@ def _for_cpu(files: Mapping[str, bytes]) -> Files:
 def _with_form(found: FoundTask, files: Files, trial: _Trial, sandbox: str, notes: list[str]) -> tuple[Files, _Trial]:
     """Wrap a check that accepts a wrong form, unless an example that is right now would no longer be."""
     accepts = ", ".join(trial.wrong_forms)
-    reference = files["reference.py"].rstrip(b"\n") + b"\n"
-    words = _OLDEST_FORM if _is_oldest_form(reference) else _NEW_FORM
-    wrapped = {**files, "reference.py": reference + _FORM.format(accepts=accepts, **words).encode()}
+    wrapped = {**files, "reference.py": wrapped_reference(files["reference.py"], accepts)}
     again = _try(found, wrapped, sandbox)
     lost = sorted(trial.right - again.right) if again else []
     if again and not lost:
@@ -166,16 +171,22 @@ def _with_form(found: FoundTask, files: Files, trial: _Trial, sandbox: str, note
     return files, trial
 
 
+def wrapped_reference(reference: bytes, accepts: str) -> bytes:
+    """The same reference.py, whose check also compares structure, shapes and dtypes."""
+    words = _OLDEST_FORM if _is_oldest_form(reference) else _NEW_FORM
+    return reference.rstrip(b"\n") + b"\n" + _FORM.format(accepts=accepts, **words).encode()
+
+
 def _without_wrong(files: Files, trial: _Trial, notes: list[str]) -> Files:
     """Leave out accepted examples that are not right here, if others are.  A copy for the CPU proves nothing."""
     if trial.is_copy or not trial.right:
         return files
-    left_out = set()
-    for _, one in trial.report.examples:
-        is_judged = one.got not in (None, Verdict.JUDGING_ERROR)
-        if _path(one).startswith(_ACCEPTED) and is_judged and not one.is_good:
-            left_out.add(_path(one))
-            notes.append(f"{_path(one)}: left out: {_got(one)}")
+    left_out = {
+        path: why
+        for path, why in trial.others.items()
+        if path.startswith(_ACCEPTED) and not why.startswith(Verdict.JUDGING_ERROR)
+    }
+    notes += (f"{path}: left out: {why}" for path, why in left_out.items())
     return {name: text for name, text in files.items() if name not in left_out}
 
 
@@ -214,18 +225,7 @@ def _left(files: Mapping[str, bytes], trial: _Trial) -> Iterator[str]:
     """What the last trial found: where, what is at fault, and examples without their verdict."""
     if trial.is_copy:
         yield "tried as a copy for the CPU, since this machine lacks its GPU; run `task check` on a machine that has it"
-    remarks = [one for one in trial.report.remarks if one.is_fault]
     label = "fault on the CPU" if trial.is_copy else "fault"
-    yield from (f"{label}: {one.where}: {one.message}" for one in remarks)
-    examples = [one for _, one in trial.report.examples if _path(one) in files and not one.is_good and not one.skipped]
-    yield from (f"{_path(one)}: not {one.example.verdict} here: {_got(one)}" for one in examples)
-    if not remarks and not examples:
-        yield "it passes its own check"
-
-
-def _got(one: Rehearsed) -> str:
-    return ": ".join(filter(None, (one.got or "", next(iter(one.message.splitlines()), ""))))
-
-
-def _path(one: Rehearsed) -> str:
-    return f"examples/{one.example.place}"
+    faults = [f"{label}: {one.where}: {one.message}" for one in trial.report.remarks if one.is_fault]
+    faults += (f"{path}: not its folder's verdict here: {why}" for path, why in trial.others.items() if path in files)
+    yield from faults or ["it passes its own check"]

@@ -33,7 +33,7 @@ def values_of(files: Mapping[str, bytes]) -> dict[str, Any]:
     return dict(yaml.safe_load(files["task.yml"]))
 
 
-def with_values(files: Mapping[str, bytes], changes: Mapping[str, Any]) -> Files:
+def with_values(files: Mapping[str, bytes], changes: dict[str, Any]) -> Files:
     """The same files with other values in task.yml; None removes a key."""
     return {**files, "task.yml": dump_task_yml(values_of(files) | changes)}
 
