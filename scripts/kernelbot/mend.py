@@ -222,10 +222,10 @@ def _is_oldest_form(reference: bytes) -> bool:
 
 
 def _left(files: Mapping[str, bytes], trial: _Trial) -> Iterator[str]:
-    """What the last trial found: where, what is at fault, and examples without their verdict."""
+    """What the last trial found: faults, and examples without their folder's verdict."""
     if trial.is_copy:
         yield "tried as a copy for the CPU, since this machine lacks its GPU; run `task check` on a machine that has it"
-    label = "fault on the CPU" if trial.is_copy else "fault"
-    faults = [f"{label}: {one.where}: {one.message}" for one in trial.report.remarks if one.is_fault]
+    where = " on the CPU" if trial.is_copy else ""
+    faults = [f"fault{where}: {one.where}: {one.message}" for one in trial.report.remarks if one.is_fault]
     faults += (f"{path}: not its folder's verdict here: {why}" for path, why in trial.others.items() if path in files)
-    yield from faults or ["it passes its own check"]
+    yield from faults or [f"it passes its own check{where}"]
