@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "task": ("task", "Show, create, check, import and archive tasks."),
     "site": ("site", "Build the leaderboard's site and serve it."),
     "dataset": ("dataset", "Write all ranked submissions, with code and times, as Parquet and JSON Lines."),
-    "moderate": ("moderate", "Disqualify, hold and restore results, and ban authors, each with a reason."),
+    "moderate": ("moderate", "Review, disqualify, hold and restore results, and ban authors, each with a reason."),
     "setup": ("setup", "Set up a GitHub repository for a competition, or check its settings."),
     "schema": ("schema", "Print the JSON Schema of a file format."),
 }

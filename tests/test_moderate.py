@@ -183,6 +183,15 @@ def test_a_disqualified_row_appears_with_its_reason_on_page_and_in_json(ledger, 
     boards = {board["gpu"]: board for board in json.loads((site / "index.json").read_text())["boards"]}
     assert boards["CPU"]["first"]["login"] == "bob"
     assert not (site / "authors/alice").exists()
+    hacks = (site / "hacks/index.html").read_text()
+    assert hacks.count("Returns an old output.") == 1 and "../vectoradd/CPU/index.html" in hacks and "alice" in hacks
+    assert 'href="hacks/index.html"' in (site / "index.html").read_text()
+
+
+def test_without_a_disqualified_file_there_is_no_page_of_hacks(ledger, tmp_path) -> None:
+    moderate("hold", ROW, *there(ledger))
+    site = site_of(ledger, tmp_path / "_site")
+    assert not (site / "hacks").exists() and "hacks" not in (site / "index.html").read_text()
 
 
 def test_a_withdrawn_row_appears_on_page_and_in_commands_with_its_date(ledger, tmp_path, capsys) -> None:

@@ -203,7 +203,7 @@ def test_the_schema_describes_every_key_for_editors(capsys: pytest.CaptureFixtur
 def in_full() -> str:
     """The shipped settings with every example that stands there as a comment."""
     text = SHIPPED.read_text()
-    keys = "H100|runs_on|model|device|include_dirs|arch|bandwidth_gbs|tflops|announcements|bans|top_three|webhooks|dataset|license|without"
+    keys = "H100|runs_on|model|device|include_dirs|arch|bandwidth_gbs|tflops|announcements|bans|top_three|webhooks|dataset|license|without|reader"
     return re.sub(rf"(?m)^( *)# ((?: *)(?:(?:{keys}):|- {{))", r"\1\2", text)
 
 

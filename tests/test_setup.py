@@ -38,7 +38,7 @@ SHIPPED = {str(path.relative_to(ROOT)): path.read_bytes() for path in (ROOT / ".
 RIGHTS = dict.fromkeys(("actions", "administration", "contents", "issues", "pages"), "write")
 ALL = [
     "default branch", "merging", "labels", "ledger", "workflows", "actions", "workflow token", "approval",
-    "event policy", "reporting", "rules of main", "rules of ledger", "environment", "announcements",
+    "event policy", "reporting", "rules of main", "rules of ledger", "environment", "announcements", "review",
     "bot", "site",
 ]  # fmt: skip
 GOOD_WHEN_NEW = {"default branch", "workflows"}
@@ -249,6 +249,7 @@ DAMAGES: list[tuple[str, str, Callable[[World], None]]] = [
     ("rules of ledger", "no ruleset 'PullRank: ledger'", drop_ruleset),
     ("environment", "no such environment", lambda world: world.settings["environments"].pop("github-pages")),
     ("announcements", "no such environment", lambda world: world.settings["environments"].pop("announce")),
+    ("review", "no such environment", lambda world: world.settings["environments"].pop("review")),
     ("bot", "no such environment", lambda world: world.settings["environments"].pop("bot")),
     ("environment", "not restricted", free_environment),
     ("environment", "main may not deploy", set_in("environments", "github-pages", "branches", value=[])),
@@ -368,7 +369,7 @@ def test_only_an_admin_may_run_setup(stage):
     ("lacking", "hidden"),
     [
         ("administration", {"actions", "workflow token", "approval", "event policy", "reporting"}),
-        ("actions", {"workflows", "environment", "announcements", "bot"}),
+        ("actions", {"workflows", "environment", "announcements", "review", "bot"}),
         ("pages", {"site"}),
     ],
 )
@@ -514,7 +515,7 @@ def test_setup_reports_what_a_private_repositorys_plan_lacks_and_does_the_rest(s
         for name, one in found.items()
         if "GitHub's plan does not include this for a private repository" in one["found"]
     }
-    assert short == {"rules of main", "rules of ledger", "environment", "announcements", "bot", "site"}
+    assert short == {"rules of main", "rules of ledger", "environment", "announcements", "review", "bot", "site"}
     assert {one["state"] for name, one in found.items() if name not in short} == {"ok", "changed"}
 
 

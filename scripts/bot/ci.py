@@ -6,8 +6,9 @@ those of scripts/bot/workflow.py                                       every com
 GITHUB_EVENT_NAME, GITHUB_EVENT_PATH                                   intake
 GITHUB_EVENT_PATH, GITHUB_REF_NAME                                     report, reconcile
 REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
-REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST if known        report
+REQUEST, JUDGE, GITHUB_RUN_ID, GITHUB_OUTPUT; CHECK, ARTIFACT, DIGEST  report; the last three if known
 REQUEST, REFUSAL                                                       report, of a request that resolve refused
+REQUEST; READER_KEY if there is one                                    review
 GITHUB_OUTPUT                                                          publish
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
 PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT                                  prepare-check
@@ -158,7 +159,7 @@ def report_command() -> None:
     from scripts.bot.report.context import Hints
     from scripts.bot.report.report import refuse, run
 
-    request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
+    request_id, result, run_id, outputs = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID", "GITHUB_OUTPUT")
     run_number = _require_run("JUDGE", result, run_id)
     hints = Hints(
         check=int(_find(_ID, "CHECK") or 0) or None,
@@ -171,8 +172,32 @@ def report_command() -> None:
         if refusal:
             say(refuse(request_id, refusal, context))
         else:
-            # The blank lines keep the lines around the report out of its first and last block.
-            say(run(request_id, run_number, result, context, hints=hints, show=lambda text: summarize(f"\n{text}\n")))
+            said = run(
+                request_id,
+                run_number,
+                result,
+                context,
+                hints=hints,
+                # The blank lines keep the lines around the report out of its first and last block.
+                show=lambda text: summarize(f"\n{text}\n"),
+                note_held=lambda: write_outputs(Path(outputs), {"held": "true"}),
+            )
+            say(said)
+
+
+@ci.command("review")
+def review_command() -> None:
+    """Show maintainers what they may want to look at in the file of a held judgement.
+
+    Example: pullrank ci review
+    """
+    from scripts.bot.report.review import run
+    from scripts.review.reader import KEY
+
+    (request_id,) = require_environment("REQUEST")
+    workflow = Workflow()
+    with workflow.github() as github:
+        say(run(request_id, workflow.context(github), os.environ.get(KEY, "").strip()))
 
 
 @ci.command("reconcile")

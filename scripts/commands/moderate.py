@@ -6,6 +6,7 @@ decisions ─▶ one file each in `moderation/` ─▶ standings, medals and boa
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import click
 from scripts.common.git_command import GitError
 from scripts.common.options import PATH, Group, as_json_too, in_repository, options
 from scripts.common.terminal import cell, console, table
+from scripts.competition.boards import find_settings
 from scripts.competition.repository import home_of, require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
@@ -108,7 +110,7 @@ def _desk(
 
 @click.group(cls=Group)
 def moderate() -> None:
-    """Disqualify, hold and restore results, and ban authors, each with a reason.
+    """Review, disqualify, hold and restore results, and ban authors, each with a reason.
 
     Nothing is deleted: each decision is a file in the ledger, and a later decision can reverse it.
 
@@ -197,6 +199,36 @@ def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
             whom = one.judgement[:12] if one.judgement else one.login or str(one.user_id)
             made.add_row(f"{one.at:%Y-%m-%d}", one.action, whom, cell(one.reason))
         console().print(made)
+
+
+@moderate.command()
+@click.argument("file", type=PATH)
+@click.option("--task", help="Task name. Default: from the file's directive or folder.")
+@click.option("--task-dir", type=PATH, help="Task folder, anywhere.")
+@as_json_too
+def review(file: Path, task: str | None, task_dir: Path | None, as_json: bool) -> None:
+    """Show what you may want to look at in a file, before you release or disqualify its result.
+
+    The rules run on this machine. If .github/pullrank.yml has a `reader` and READER_KEY is set, a language model reads
+    the file, too. Nothing is written.
+
+    Example: pullrank moderate review submissions/vectoradd/ada/submission.py
+    """
+    from harness.task.submission import read_submission
+    from scripts.commands.judge_file import find_task
+    from scripts.review.aid import as_text, review_aid
+    from scripts.review.reader import KEY
+
+    submission = read_submission(file)
+    found = find_task(file, submission, task, task_dir)
+    settings = find_settings(found.folder.parent)
+    reader = settings.reader if settings else None
+    aid = review_aid(submission.source, submission.name, found, reader, os.environ.get(KEY, "").strip())
+    if as_json:
+        click.echo(json.dumps(aid.facts, indent=1))
+    else:
+        for line in as_text(aid):
+            click.echo(line)
 
 
 def _stop(desk: Desk, ended: Sequence[Request]) -> None:

@@ -6,6 +6,7 @@
     limits                  Quotas                     limits per author
     merge, bans             Merge, Ban                 whether the bot merges; whose pull requests it does not judge
     announcements           Announcements              announcements on Discord
+    reader                  Reader                     a language model that reads what is held for review
     dataset                 DataSet                    licence of the data set of submissions
 
 It is on the default branch, so only maintainers change it; still it is validated like any hand-written file.
@@ -220,6 +221,23 @@ class DataSet(Section):
     )
 
 
+def _api(url: str) -> str:
+    if not re.fullmatch(r"(https://[A-Za-z0-9.-]+|http://127\.0\.0\.1)(:[0-9]+)?(/[A-Za-z0-9/._-]*)?", url):
+        raise ValueError("must be an address without a key in it, such as https://api.example.com/v1")
+    return url
+
+
+class Reader(Section):
+    """A language model that reads submissions held for review.  Its key is the secret READER_KEY."""
+
+    url: Annotated[Line, AfterValidator(_api)] = Field(
+        description="The address of an API like OpenAI's, without /chat/completions: https://api.example.com/v1."
+    )
+    model: Annotated[str, Like(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}", "a model's name, such as example-large-1")] = (
+        Field(description="The model's name there.")
+    )
+
+
 class Settings(Section):
     """The settings of one competition on PullRank."""
 
@@ -243,6 +261,10 @@ class Settings(Section):
     )
     announcements: Announcements = Field(
         default_factory=Announcements, description="Announcements on Discord, by kind."
+    )
+    reader: Reader | None = Field(
+        default=None,
+        description="A language model that reads submissions held for review, for maintainers. Default: none.",
     )
     dataset: DataSet | None = Field(
         default=None, description="Whether `pullrank dataset` gives submissions away, and how. Default: it does not."

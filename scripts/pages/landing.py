@@ -48,11 +48,14 @@ def landing_pages(
     faults: Sequence[LedgerFault],
     as_of: datetime | None,
     logins: Sequence[str] = (),
+    *,
+    hacks: int = 0,
 ) -> Iterator[tuple[str, str]]:
     """The landing page and its JSON.
 
     Args:
         logins: every author with a page.
+        hacks: the number of disqualified files; without any, there is no page of them.
     """
     marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at, reverse=True)
     latest = marks[:LATEST_RECORDS]
@@ -81,6 +84,7 @@ def landing_pages(
         totals=totals,
         records=sum(len(board.records) for board in boards),
         faults=faults,
+        hacks=hacks,
     )
     facts = {
         "format": FORMAT,

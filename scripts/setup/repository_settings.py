@@ -41,6 +41,8 @@ _ENVIRONMENT_NAME = "github-pages"
 _ANNOUNCE_NAME = "announce"
 """The environment with the webhook secrets; publish.yml names it."""
 
+_REVIEW_NAME = "review"
+"""The environment with the key of the language model that reads held submissions; evaluate.yml names it."""
 
 BOT_NAME = "bot"
 """The environment with a GitHub App's key; the workflows that talk to GitHub name it."""
@@ -52,7 +54,7 @@ def settings_for(open_ledger: Callable[[], LedgerBranch], *, is_public: bool) ->
     of_public: list[Setting] = [_APPROVAL, _POLICY, _REPORTING] if is_public else []
     ledger = LedgerSetting(about=_LEDGER, open_ledger=open_ledger)
     actions: list[Setting] = [_WORKFLOWS, _ACTIONS, _TOKEN, *of_public]
-    places: list[Setting] = [_ENVIRONMENT, _ANNOUNCE, _BOT, _PAGES]
+    places: list[Setting] = [_ENVIRONMENT, _ANNOUNCE, _REVIEW, _BOT, _PAGES]
     return [_BRANCH, _MERGES, _LABELS, ledger, *actions, _MAIN_RULESET, _LEDGER_RULESET, *places]
 
 
@@ -186,6 +188,12 @@ _ANNOUNCE = _environment(
     _ANNOUNCE_NAME,
     f"only {MAIN} can use its secrets, the webhooks",
     f"New environment: {_ANNOUNCE_NAME}",
+)
+_REVIEW = _environment(
+    "review",
+    _REVIEW_NAME,
+    f"only {MAIN} can use its secret, a language model's key",
+    f"New environment: {_REVIEW_NAME}",
 )
 _BOT = _environment(
     "bot", BOT_NAME, f"only {MAIN} can use its secret, the key of a GitHub App", f"New environment: {BOT_NAME}"

@@ -129,7 +129,8 @@ _REMOVED = {
 def _hidden(hidden: Moderation, standings: Standings | None, place: Row | None) -> str:
     what = _REMOVED[hidden.action]
     row = f" Your row without it: {_rank(place, standings)}." if standings and place else ""
-    return f"**{what}**: {inline(hidden.reason.removesuffix('.'))}.{row}"
+    aid = " For maintainers: *PullRank review* among the checks." if hidden.action is Action.HOLD else ""
+    return f"**{what}**: {inline(hidden.reason.removesuffix('.'))}.{row}{aid}"
 
 
 def _rank(place: Row, standings: Standings) -> str:

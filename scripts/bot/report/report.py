@@ -36,7 +36,7 @@ from scripts.common.text import shorten
 from scripts.github.checks import Check, CheckState
 from scripts.github.start_workflow import start_workflow
 from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.moderation import Moderated
+from scripts.ledger.moderation import Action, Moderated
 from scripts.ledger.names import boards, either, requests_of_author_of, under
 from scripts.ledger.request import Ending, EndState, Request
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
@@ -55,12 +55,14 @@ def run(
     now: datetime | None = None,
     hints: Hints | None = None,
     show: Callable[[str], object] | None = None,
+    note_held: Callable[[], object] | None = None,
 ) -> str:
     """Deliver the result of a run's judge; returns a log line.
 
     Args:
         run_id: may be None for a request that was judged: its run is looked up if the ledger does not hold everything.
         show: called with the report as Markdown, if there is one.
+        note_held: called if the judgement is held for a maintainer's review.
 
     Raises:
         PullRankError: GitHub, the ledger, or the repository's own files fail.
@@ -88,6 +90,7 @@ def run(
         tables = Tables(branch.ledger, context.root)
         roofline = Roofline(work=board.task.work, gpu=context.settings.gpus.get(board.gpu)) if board else NO_ROOFLINE
         section, check = _words(request, outcome, again, ending, board, tables, roofline)
+        hidden = tables.hidden(outcome.judgement) if outcome.judgement else None
         if run_id and not check.summary:
             check = replace(check, summary=f"[The run's page]({context.run_url(run_id)}) has its log.")
         due = find_due(of_pull.statuses, request.head_sha, tables) if request.is_ranked else None
@@ -96,6 +99,8 @@ def run(
     short = tell(of_pull, check, github, section=section, known_check=None if was_ended else hints.check)
     if show and section:
         show(section.report)
+    if note_held and hidden and hidden.action is Action.HOLD:
+        note_held()
     came = outcome.judgement.verdict if outcome.judgement else f"{ending.state} ({outcome.trouble})"
     said = [f"{request_id}: {came}", short]
     if again:

@@ -26,7 +26,7 @@ from scripts.pages.submission import MOST_CASES
 from scripts.standings.standings import Standings, standings
 
 MANY_CASES = 1000
-RESERVED = frozenset({"assets", "authors", "guides", "machines"})
+RESERVED = frozenset({"assets", "authors", "guides", "hacks", "machines"})
 """Folders of the site itself; no task may have one of these names."""
 
 

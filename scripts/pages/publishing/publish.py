@@ -6,11 +6,12 @@
     <task>/<gpu>/<login>/<digest>/          one submission: its times, samples, code, judgements
     authors/<login>/                        one author's rows, history and ban
     machines/                               how steadily the machines ran their anchors
+    hacks/                                  what maintainers have disqualified, if there is any
     guides/<name>/                          each Markdown file of site/pages
     results.*, cases.*                      all rows of all boards, and their cases, as CSV and Parquet
     records.*, judgements.*                 every record and every ranked judgement, including earlier editions
 
-Each page is also written as JSON; a board also has CSV, a badge and a feed.  All links are relative, so the site works
+Each page but hacks/ is also written as JSON; a board also has CSV, a badge and a feed.  All links are relative, so the site works
 under any path and from a disk; it loads nothing from other hosts.  The modules of `scripts/pages/` make the pages; this
 one builds the site board by board, in parallel, in a folder next to `out` that replaces `out` in one step.
 """
@@ -37,6 +38,7 @@ from scripts.pages.author import Author, author_pages, authors_of, bans_by_login
 from scripts.pages.board import board_pages
 from scripts.pages.edition import FormerPlace, edition_pages, former_places
 from scripts.pages.feeds import board_files, feed_of_all, sitemap
+from scripts.pages.hacks import Hack, hack_pages, hacks_of
 from scripts.pages.landing import landing_pages
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.parts.render import SITE, data, environment, page
@@ -190,8 +192,9 @@ def build_site(
         authors = authors_of(boards, former, banned)
         by_path = sorted(built, key=lambda one: (one.summary.board.task.name, one.summary.board.gpu))
         judged = [row for one in by_path for row in one.judged]
+        hacks = [hack for one in built for hack in one.hacks]
         tables = results(boards, [mark for one in built for mark in one.former_marks], judged)
-        pages += _write(folder, chain(_pages_of_all(site, boards, authors, readings, faults), tables))
+        pages += _write(folder, chain(_pages_of_all(site, boards, authors, readings, hacks, faults), tables))
         pages += chain.from_iterable(spread(write_authors, _shares(authors), processes))
         _write(folder, sitemap(site, pages))
     rows = sum(len(board.places) for board in boards)
@@ -217,6 +220,7 @@ class _BuiltBoard:
     former_marks: tuple[Mark, ...]
     judged: list[TableRow]
     readings: list[Reading]
+    hacks: list[Hack]
     pages: list[str]
     faults: tuple[LedgerFault, ...]
     notes: tuple[str, ...]
@@ -234,6 +238,7 @@ def _build_board(site: Site, rank: Callable[[BoardFiles], Ranked], folder: Path,
         former_marks=tuple(chain.from_iterable(former_marks)),
         judged=found.judged,
         readings=found.readings,
+        hacks=hacks_of(site, found.table.board, found.taken_out),
         pages=pages,
         faults=found.faults,
         notes=notes,
@@ -265,12 +270,15 @@ def _pages_of_all(
     boards: Sequence[BoardSummary],
     authors: Sequence[Author],
     readings: Sequence[Reading],
+    hacks: Sequence[Hack],
     faults: Sequence[LedgerFault],
 ) -> Iterator[tuple[str, str | bytes]]:
     as_of = max((board.as_of for board in boards if board.as_of), default=None)
-    yield from landing_pages(site, boards, faults, as_of, [author.login for author in authors])
+    logins = [author.login for author in authors]
+    yield from landing_pages(site, boards, faults, as_of, logins, hacks=len(hacks))
     yield from feed_of_all(site, boards)
     yield from machine_pages(site, readings, as_of)
+    yield from hack_pages(site, hacks, as_of)
     for guide in site.guides:
         yield page("guide.html", guide.path, site=site, guide=guide, as_of=as_of)
         yield data(guide.path.replace("index.html", "guide.json"), guide.facts)
