@@ -121,7 +121,9 @@ def test_usual_lines_of_honest_kernels_have_no_findings(source: str) -> None:
 
 
 def test_honest_cuda_has_no_findings() -> None:
-    code = "__device__ __forceinline__ float f(float x) { return x; }\nauto y = x.clone();\nstatic at::Tensor g(int n) {\n"
+    code = (
+        "__device__ __forceinline__ float f(float x) { return x; }\nauto y = x.clone();\nstatic at::Tensor g(int n) {\n"
+    )
     assert found(code + "cudaStream_t s = at::cuda::getCurrentCUDAStream();\n", "submission.cu") == []
 
 
@@ -180,26 +182,27 @@ class Api:
         self.answer = json.dumps({"id": "1", "choices": [{"index": 0, "message": {"role": "x", "content": said}}]})
         self.status, self.asked, self.free = status, [], threading.Event()  # type: ignore[var-annotated]
 
-    def handler(api) -> type[BaseHTTPRequestHandler]:  # noqa: N805
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                api.asked.append((self.path, self.headers["Authorization"], body))
-                if api.status == 0:
-                    api.free.wait(10)
-                    return
-                self.send_response(api.status)
-                self.end_headers()
-                self.wfile.write(api.answer.encode())
 
-            def log_message(self, *arguments: object) -> None:
-                pass
+def handler_of(api: Api) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            api.asked.append((self.path, self.headers["Authorization"], body))
+            if api.status == 0:
+                api.free.wait(10)
+                return
+            self.send_response(api.status)
+            self.end_headers()
+            self.wfile.write(api.answer.encode())
 
-        return Handler
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    return Handler
 
 
 def asked(api: Api, source: str = "x = 1\ny = 2\n", key: str = "secret-key", timeout_s: float = 5.0) -> ReaderNotes:
-    with serving(api.handler()) as url:
+    with serving(handler_of(api)) as url:
         findings = find_all(source.encode(), "submission.py")
         said = ask_reader(source, "Sort.", findings, Reader(url=url, model="m-1"), key, timeout_s=timeout_s)
         api.free.set()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from scripts.common.text import plain, shorten
-from scripts.review.source_file import Place, SourceFile, root_of
+from scripts.review.reviewed_file import VisitedNode, ReviewedFile, root_of
 
 MAX_BYTES = 256 * 1024
 MOST_LINES = 8
@@ -37,9 +37,9 @@ class SourceRule:
     sentence: str
     names: re.Pattern[str] | None = None
     native: re.Pattern[str] | None = None
-    finds: Callable[[SourceFile], Lines] = field(default=lambda _: ())
+    finds: Callable[[ReviewedFile], Lines] = field(default=lambda _: ())
 
-    def lines(self, file: SourceFile) -> list[int]:
+    def lines(self, file: ReviewedFile) -> list[int]:
         found = set(self.finds(file))
         if self.names:
             found.update(line for name, line in file.names if self.names.match(name))
@@ -65,7 +65,7 @@ def find_all(source: bytes, name: str, sizes: Iterable[int] = ()) -> list[Source
         name: it ends in .py or .cu.
         sizes: the numbers in the task's benchmarks.
     """
-    file = SourceFile(read_text(source), name, frozenset(size for size in sizes if size >= SMALLEST_SIZE))
+    file = ReviewedFile(read_text(source), name, frozenset(size for size in sizes if size >= SMALLEST_SIZE))
     return [_finding(rule, lines, file) for rule in RULES if (lines := rule.lines(file))]
 
 
@@ -74,7 +74,7 @@ def read_text(source: bytes) -> str:
     return source[:MAX_BYTES].decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _finding(rule: SourceRule, lines: list[int], file: SourceFile) -> SourceFinding:
+def _finding(rule: SourceRule, lines: list[int], file: ReviewedFile) -> SourceFinding:
     shown = tuple((line, quote_line(file.lines, line)) for line in lines[:MOST_LINES])
     return SourceFinding(rule=rule.name, sentence=rule.sentence, lines=shown, more=max(0, len(lines) - MOST_LINES))
 
@@ -101,11 +101,11 @@ _SHAPES = frozenset({"shape", "size", "numel", "stride"})
 _WRAPPERS = frozenset({"tuple", "str", "hash", "repr", "frozenset"})
 
 
-def _is_mutable(value: ast.expr | None, file: SourceFile) -> bool:
+def _is_mutable(value: ast.expr | None, file: ReviewedFile) -> bool:
     return isinstance(value, _MUTABLE) or (isinstance(value, ast.Call) and bool(_MAKERS.match(file.dotted(value.func))))
 
 
-def _state(file: SourceFile) -> Lines:
+def _state(file: ReviewedFile) -> Lines:
     """Changes to a module's containers, tensors, variables and functions from inside a function."""
     kept, functions = set[str](), set[str]()
     for place in file.places:
@@ -121,7 +121,7 @@ def _state(file: SourceFile) -> Lines:
             yield place.line
 
 
-def _changes_state(place: Place, kept: set[str], functions: set[str], file: SourceFile) -> bool:
+def _changes_state(place: VisitedNode, kept: set[str], functions: set[str], file: ReviewedFile) -> bool:
     match place.node:
         case ast.Global() | ast.Nonlocal():
             return True
@@ -136,7 +136,7 @@ def _changes_state(place: Place, kept: set[str], functions: set[str], file: Sour
     return False
 
 
-def _patches(file: SourceFile) -> Lines:
+def _patches(file: ReviewedFile) -> Lines:
     """Assignments to attributes of what was imported."""
     for place in file.places:
         match place.node:
@@ -148,7 +148,7 @@ def _patches(file: SourceFile) -> Lines:
                     yield place.line
 
 
-def _identities(file: SourceFile) -> Lines:
+def _identities(file: ReviewedFile) -> Lines:
     """Lookups by address or shape: as keys, or compared."""
     for place in file.places:
         match place.node:
@@ -189,7 +189,7 @@ def _is_attribute(part: ast.expr, wanted: frozenset[str]) -> bool:
     return isinstance(func, ast.Attribute) and func.attr in wanted
 
 
-def _returned_inputs(file: SourceFile) -> Lines:
+def _returned_inputs(file: ReviewedFile) -> Lines:
     """Inputs that are returned, where no call before can have changed them."""
     for function in (one.node for one in file.places if isinstance(one.node, ast.FunctionDef)):
         if function.name != "custom_kernel" or len(function.args.args) != 1:
@@ -208,7 +208,7 @@ def _returned_inputs(file: SourceFile) -> Lines:
                     yield node.lineno
 
 
-def _broad(file: SourceFile) -> Lines:
+def _broad(file: ReviewedFile) -> Lines:
     for place in file.places:
         match place.node:
             case ast.ExceptHandler(type=None):
@@ -219,7 +219,7 @@ def _broad(file: SourceFile) -> Lines:
                     yield place.line
 
 
-def _sizes(file: SourceFile) -> Lines:
+def _sizes(file: ReviewedFile) -> Lines:
     """Numbers of the benchmarks, compared for equality or as keys."""
     for place in file.places:
         match place.node:
@@ -238,12 +238,12 @@ def _sizes(file: SourceFile) -> Lines:
         yield from (line for line, text in file.native if native.search(text))
 
 
-def _is_size(node: ast.expr, file: SourceFile) -> bool:
+def _is_size(node: ast.expr, file: ReviewedFile) -> bool:
     parts = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
     return any(isinstance(one, ast.Constant) and type(one.value) is int and one.value in file.sizes for one in parts)
 
 
-def _unreadable(file: SourceFile) -> Lines:
+def _unreadable(file: ReviewedFile) -> Lines:
     """Lines that nobody can read; the first line, if this Python cannot parse the file."""
     yield from (number for number, line in enumerate(file.lines, 1) if len(line) > LONG_LINE)
     if file.tree is None:
@@ -367,7 +367,7 @@ RULES: tuple[SourceRule, ...] = (
     ),
     SourceRule(
         name="lookup by identity",
-        sentence="It looks something up by an address or a shape, or keeps results of calls: an answer may be an old one.",
+        sentence="It looks something up by an address or a shape, or keeps results of calls: they may be old.",
         names=_names("functools.cache functools.lru_cache"),
         native=re.compile(r"std::(?:unordered_)?map\s*<"),
         finds=_identities,

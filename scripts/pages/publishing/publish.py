@@ -11,8 +11,8 @@
     results.*, cases.*                      all rows of all boards, and their cases, as CSV and Parquet
     records.*, judgements.*                 every record and every ranked judgement, including earlier editions
 
-Each page but hacks/ is also written as JSON; a board also has CSV, a badge and a feed.  All links are relative, so the site works
-under any path and from a disk; it loads nothing from other hosts.  The modules of `scripts/pages/` make the pages; this
+Each page but hacks/ is also written as JSON; a board also has CSV, a badge and a feed.  All links are relative, so the
+site works under any path and from a disk; it loads nothing from other hosts.  The modules of `scripts/pages/` make the pages; this
 one builds the site board by board, in parallel, in a folder next to `out` that replaces `out` in one step.
 """
 

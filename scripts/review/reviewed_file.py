@@ -23,7 +23,7 @@ _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|(?P<string>"(?:\\.|[^"\\\n])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class VisitedNode:
     """A node of the syntax tree, whether it is inside a function, and whether it is inside a call's parentheses."""
 
     node: ast.AST
@@ -36,7 +36,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class ReviewedFile:
     """A file's text; `name` ends in .py or .cu.  `sizes` are numbers of the task's benchmarks."""
 
     text: str
@@ -62,16 +62,19 @@ class SourceFile:
             return None
 
     @cached_property
-    def places(self) -> list[Place]:
+    def places(self) -> list[VisitedNode]:
         """All nodes of the tree, in the file's order."""
-        found, stack = list[Place](), [Place(node=self.tree or ast.Pass(), in_function=False, in_call=False)]
+        found, stack = (
+            list[VisitedNode](),
+            [VisitedNode(node=self.tree or ast.Pass(), in_function=False, in_call=False)],
+        )
         while stack:
             place = stack.pop()
             found.append(place)
             in_function = place.in_function or isinstance(place.node, _FUNCTIONS)
             in_call = isinstance(place.node, ast.Call) or (place.in_call and isinstance(place.node, ast.expr))
             children = [
-                Place(node=child, in_function=in_function, in_call=in_call)
+                VisitedNode(node=child, in_function=in_function, in_call=in_call)
                 for child in ast.iter_child_nodes(place.node)
             ]
             stack += reversed(children)
