@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from scripts.common.text import plain, shorten
-from scripts.review.reviewed_file import VisitedNode, ReviewedFile, root_of
+from scripts.review.reviewed_file import ReviewedFile, VisitedNode, root_of
 
 MAX_BYTES = 256 * 1024
 MOST_LINES = 8

@@ -12,8 +12,8 @@
     records.*, judgements.*                 every record and every ranked judgement, including earlier editions
 
 Each page but hacks/ is also written as JSON; a board also has CSV, a badge and a feed.  All links are relative, so the
-site works under any path and from a disk; it loads nothing from other hosts.  The modules of `scripts/pages/` make the pages; this
-one builds the site board by board, in parallel, in a folder next to `out` that replaces `out` in one step.
+site works under any path and from a disk; it loads nothing from other hosts.  The modules of `scripts/pages/` make the
+pages; this one builds the site board by board, in parallel, in a folder next to `out` that replaces `out` in one step.
 """
 
 from __future__ import annotations
