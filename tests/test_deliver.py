@@ -314,6 +314,29 @@ def test_a_first_place_not_timed_by_the_referee_needs_a_review(scene: Scene, cla
     assert f"it does not rank until then**: `{hold.reason}`." in scene.comment(first.number)
 
 
+def test_a_row_that_comes_to_lead_without_a_review_is_held_by_the_reconciler_until_it_is_released(scene: Scene) -> None:
+    opened(scene)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
+    scene.submit(scene.world.add_user("bob"), FASTER)
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.9, claim=Claim.INSIDE_TIMED))
+    first, second = scene.judgements()
+    take_out(scene, first)
+    assert scene.reconcile() == 0
+
+    def holds() -> list[Moderation]:
+        with LedgerBranch(scene.server.git_url) as branch:
+            return [one for one in branch.ledger.moderations() if one.action is Action.HOLD]
+
+    (hold,) = holds()
+    assert hold.judgement == second.checksum and "measured inside its own process" in hold.reason
+    release = hold.model_copy(update={"id": "2", "action": Action.RELEASE, "at": hold.at + timedelta(seconds=1)})
+    with LedgerBranch(str(scene.world.git.path)) as branch:
+        branch.ledger.append_moderation(release)
+        branch.commit("released")
+    assert scene.reconcile(after=timedelta(minutes=10)) == 0
+    assert holds() == [hold]
+
+
 @pytest.mark.parametrize(("bound_us", "is_held"), [(9_000.0, False), (11_000.0, True)])
 def test_a_first_place_on_a_gpu_whose_bound_is_a_fifth_of_its_time_needs_a_review(
     scene: Scene, bound_us: float, is_held: bool

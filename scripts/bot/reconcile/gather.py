@@ -21,6 +21,7 @@ from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.duels_due import find_due_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
 from scripts.bot.reconcile.provisional_due import find_provisional_rows
+from scripts.bot.reconcile.unreviewed import find_holds
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import Tables, find_board
 from scripts.bot.report.report import PUBLISH_WORKFLOW
@@ -75,6 +76,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
         lively_tables = [table for name in sorted(lively) if (table := tables.find(*name))]
         duels = tuple(find_due_rows(lively_tables))
+        holds = tuple(find_holds(lively_tables, decisions, now))
         provisional = find_provisional_rows(lively_tables, now)
         if of_rows := {row.pull_request for row in (*duels, *provisional)}:
             branch.check_out(requests_of_pulls(of_rows))
@@ -93,6 +95,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         spare=spare,
         places=places,
         duels=tuple(due for row in duels if (due := row.find_due(statuses))),
+        holds=holds,
         provisional=tuple(due for row in provisional if (due := row.find_due(statuses))),
         published_at=max((run.created_at for run in published), default=None),
         decided_at=decided_at,

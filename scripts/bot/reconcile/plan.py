@@ -5,6 +5,7 @@ open, its run has ended        ──▶  Deliver        the run's result; witho
 open, no longer wanted         ──▶  End            banned; or the event that should have ended it was lost
 withdrawn, its run goes on     ──▶  Stop           a machine works for nobody
 the comment is out of date     ──▶  Tell           that it is queued; how it ended: Tell, or Deliver again
+first, and never reviewed      ──▶  Hold           a time not good enough for that came to lead
 its row's duel is due          ──▶  Rematch        judge it again, against the current champion
 its row is provisional         ──▶  Rematch        judge it again, when its machine has nothing else to do
 judged, it makes a row         ──▶  MergePull
@@ -36,7 +37,7 @@ from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban
 from scripts.github.pulls import PullRequest, WorkflowRun
 from scripts.ledger.ledger import LedgerFault, RequestStatus
-from scripts.ledger.moderation import Moderated
+from scripts.ledger.moderation import Moderated, Moderation
 from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
 
 PATIENCE = timedelta(minutes=5)
@@ -116,6 +117,17 @@ class Rematch(_OfRequest):
     """A new request: judge a row's file again, against the current champion, or because its time is provisional."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """A judgement of a first row that needs a review."""
+
+    decision: Moderation
+
+    @property
+    def name(self) -> str:
+        return self.decision.id
+
+
 class MergePull(_OfRequest):
     """Merge the pull request of a judged request."""
 
@@ -148,7 +160,7 @@ class Publish:
     name = "publish"
 
 
-Step = Start | Stop | Deliver | End | Tell | Rematch | AskForJudging | MergePull | Close | Drop | Publish
+Step = Start | Stop | Deliver | End | Tell | Hold | Rematch | AskForJudging | MergePull | Close | Drop | Publish
 
 
 # What the plan depends on.
@@ -168,6 +180,7 @@ class RepositoryState:
         spare: our superfluous second comments: pull request by comment id.
         places: of judged requests, by request id.
         duels: all that are due.
+        holds: decisions that hold first rows which nobody has reviewed.
         provisional: the judgings of provisional rows that are due, the one that waits longest first.
         published_at: start of the last publish.yml run.
         decided_at: a maintainer's last moderation, such as a hold or a release.
@@ -187,6 +200,7 @@ class RepositoryState:
     spare: Mapping[int, int] = field(default_factory=dict)
     places: Mapping[str, PlaceKind] = field(default_factory=dict)
     duels: tuple[DueJudging, ...] = ()
+    holds: tuple[Moderation, ...] = ()
     provisional: tuple[DueJudging, ...] = ()
     published_at: datetime | None = None
     decided_at: datetime | None = None
@@ -245,6 +259,7 @@ def plan(facts: RepositoryState) -> tuple[Step, ...]:
     ready = [pull for pull in _ours(facts) if not pull.is_draft and pull.number not in offered]
     steps: list[Step] = list(_for_live_runs(facts))
     steps += [step for status in facts.statuses if (step := _for_request(status, facts))]
+    steps += (Hold(decision=decision) for decision in facts.holds)
     steps += (rematches := [*_for_duels(facts)])
     steps += _for_provisional(facts, {step.request.gpu for step in rematches})
     steps += [step for pull in ready for step in _for_judged(pull, facts)]

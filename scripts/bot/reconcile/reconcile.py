@@ -26,6 +26,7 @@ from scripts.bot.reconcile.plan import (
     Deliver,
     Drop,
     End,
+    Hold,
     MergePull,
     Publish,
     Rematch,
@@ -42,7 +43,7 @@ from scripts.bot.report.report import PUBLISH_WORKFLOW, end
 from scripts.bot.report.report import run as deliver
 from scripts.github.pulls import GitHubError
 from scripts.github.start_workflow import NotStarted, start_workflow, why_unheard
-from scripts.ledger.moderation import Moderated
+from scripts.ledger.moderation import Moderated, Moderation
 from scripts.ledger.names import either, requests_of, under
 from scripts.ledger.request import Ending, Request
 
@@ -103,6 +104,8 @@ def act(step: Step, context: BotContext, now: datetime) -> str:
             return _end(step, context, now)
         case Tell(request=request, ending=ending):
             return _tell(request, ending, context)
+        case Hold(decision=decision):
+            return _hold(decision, context)
         case Rematch(request=request):
             return _ask(request, context)
         case AskForJudging(pull=pull, happened_at=happened_at):
@@ -110,16 +113,28 @@ def act(step: Step, context: BotContext, now: datetime) -> str:
             return follow(event, context, now)
         case MergePull(request=request):
             return f"{request.id}: {_merge(request, context)}"
-        case Close(pull=pull):
-            github.upsert_comment(pull.number, _CLOSED, _WHY_CLOSED)
-            github.close_pull(pull.number)
-            return f"#{pull.number}: closed, because it improves nothing"
-        case Drop(number=number, comment_id=comment_id):
-            github.ask("DELETE", f"/issues/comments/{comment_id}")
-            return f"#{number}: deleted our second comment"
+        case Close() | Drop():
+            return _tidy(step, github)
         case Publish():
             start_workflow(github, PUBLISH_WORKFLOW, {}, branch)
             return "started to publish the site"
+
+
+def _tidy(step: Close | Drop, github: GitHub) -> str:
+    if isinstance(step, Drop):
+        github.ask("DELETE", f"/issues/comments/{step.comment_id}")
+        return f"#{step.number}: deleted our second comment"
+    number = step.pull.number
+    github.upsert_comment(number, _CLOSED, _WHY_CLOSED)
+    github.close_pull(number)
+    return f"#{number}: closed, because it improves nothing"
+
+
+def _hold(decision: Moderation, context: BotContext) -> str:
+    with context.open_ledger(under("moderation")) as branch:
+        branch.ledger.append_moderation(decision)
+        branch.commit(f"Hold {decision.judgement}")
+    return f"{decision.id}: held: {decision.reason}"
 
 
 def _ask(request: Request, context: BotContext) -> str:

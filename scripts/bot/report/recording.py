@@ -78,14 +78,14 @@ def note_cost(
 def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: BotContext) -> str:
     """Why a judgement needs a maintainer's review before it counts; empty if it does not."""
     reason = why_below_the_floor(judgement, board, context.settings.gpus[board.gpu])
-    if not reason and (doubt := _find_doubt(judgement, board)):
+    if not reason and (doubt := find_doubt(judgement, board)):
         first = Tables(ledger, context.root).of(board).champion
         if first and judgement.checksum in (one.checksum for one in first.judgements):
             return f"it would be first with a time {doubt}"
     return reason
 
 
-def _find_doubt(judgement: Judgement, board: Board) -> str:
+def find_doubt(judgement: Judgement, board: Board) -> str:
     """Why its times are not good enough for first place without a review; empty if they are."""
     if judgement.claim is not Claim.BOUNDED:
         return f"measured {_MEASURED[judgement.claim]}"

@@ -1,0 +1,34 @@
+"""First places that need a maintainer's review and never had one.
+
+`report` holds a judgement that takes first place with a time not good enough.  But a row can also come to lead because
+the one before it was withdrawn, disqualified, or got slower.  Then the reconciler holds it.  Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from scripts.bot.report.recording import find_doubt
+from scripts.github.pulls import ACTIONS_BOT
+from scripts.ledger.moderation import Action, Moderation
+from scripts.standings.standings import Standings
+
+
+def find_holds(tables: Iterable[Standings], decisions: Iterable[Moderation], now: datetime) -> Iterator[Moderation]:
+    """A decision for each judgement of a board's first row, if nobody has decided about any of them yet."""
+    decided = {one.judgement for one in decisions if one.action is not Action.WITHDRAW}
+    for table in tables:
+        first = table.champion
+        if not first or decided.intersection(one.checksum for one in first.judgements):
+            continue
+        if doubt := find_doubt(first.newest, table.board):
+            for one in first.judgements:
+                yield Moderation(
+                    id=f"held-{one.checksum[:12]}",
+                    action=Action.HOLD,
+                    judgement=one.checksum,
+                    reason=f"it would be first with a time {doubt}",
+                    by=ACTIONS_BOT.id,
+                    at=now,
+                )
