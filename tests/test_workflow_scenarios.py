@@ -215,8 +215,9 @@ def contest(tmp_path: Path, expressions: Expressions, warm: WarmPython, machines
 
 
 PUBLISHED = ["build: success", "deploy: success", "announce: success"]
-GREEN = ["resolve: success", "judge: success", "report: success"]
-RED = ["resolve: success", "judge: failure", "report: success"]
+GREEN = ["resolve: success", "judge: success", "report: success", "review: skipped"]
+CANCELLED = ["resolve: success", "judge: cancelled", "report: success", "review: cancelled"]
+RED = ["resolve: success", "judge: failure", "report: success", "review: skipped"]
 
 
 # From a pull request to a row.
@@ -346,6 +347,14 @@ def test_a_wrong_answer_is_reported_and_makes_no_row(contest: Contest) -> None:
     assert pull.state == "open" and contest.merged() is None and not contest.results("publish.yml")
 
 
+def test_a_held_first_place_gets_a_review_aid_and_no_other_right_is_needed(contest: Contest) -> None:
+    contest.judges(contest.honest(claim=Claim.SELF_TIMED))
+    pull = contest.open()
+    assert contest.results("evaluate.yml") == [*GREEN[:3], "review: success"]
+    assert contest.checks() == ["PullRank / CPU: success", "PullRank review / CPU: neutral"]
+    assert contest.rows() == [] and not pull.merged_at
+
+
 def test_a_draft_is_only_benchmarked_until_it_is_ready_and_then_ranked(contest: Contest) -> None:
     pull = contest.open(draft=True)
     assert "benchmark only" in contest.comment(pull.number) and contest.judgements() == ()
@@ -368,7 +377,7 @@ def test_the_comment_on_a_profile_says_where_its_report_is(contest: Contest) -> 
     contest.hub.instead[JUDGE] = counting
     contest.world.add_comment(pull.number, contest.alice, "/profile")
     contest.hub.settle()
-    assert contest.results("evaluate.yml")[-3:] == GREEN
+    assert contest.results("evaluate.yml")[-len(GREEN) :] == GREEN
     run = next(run for run in contest.world.runs.values() if "reports" in {one.name for one in run.artifacts})
     assert {one.name for one in run.artifacts} == {"bundle", "judgement", "reports"}
     page = f"{contest.server.url}/{contest.world.repository}/actions/runs/{run.id}"
@@ -402,7 +411,7 @@ def test_a_banned_account_is_refused_before_judging(contest: Contest) -> None:
 
     contest.world.listeners.append(ban)
     pull = contest.open()
-    assert contest.results("evaluate.yml") == ["resolve: success", "judge: skipped", "report: success"]
+    assert contest.results("evaluate.yml") == ["resolve: success", "judge: skipped", *GREEN[2:]]
     assert contest.endings() == [EndState.REFUSED] and contest.judgements() == ()
     assert "**Not judged.** Pull requests of this account are not judged: `copied`." in contest.comment(pull.number)
 
@@ -487,7 +496,7 @@ def test_a_push_while_judging_cancels_and_judges_the_newer_file(contest: Contest
     contest.judges(push_meanwhile)
     pull = contest.world.open_pull(contest.alice, {path_of("alice"): SOURCE})
     contest.hub.settle()
-    assert contest.results("evaluate.yml") == ["resolve: success", "judge: cancelled", "report: success", *GREEN]
+    assert contest.results("evaluate.yml") == [*CANCELLED, *GREEN]
     assert sorted(filter(None, contest.endings())) == [EndState.JUDGED, EndState.SUPERSEDED]
     assert pull.merged_at and contest.merged() == FASTER and len(contest.judgements()) == 1
     assert "rank 1 of 1" in contest.comment(pull.number)
@@ -615,7 +624,7 @@ def test_the_bot_merges_under_setups_ruleset_but_not_against_code_owners(contest
     contest.world.commit({".github/CODEOWNERS": b"* @acme\n"})
     contest.lose_events()
     held = contest.open(FASTER, contest.world.add_user("bob"))
-    assert contest.results("evaluate.yml")[-3:] == GREEN
+    assert contest.results("evaluate.yml")[-len(GREEN) :] == GREEN
     assert not held.merged_at and sorted(contest.rows()) == ["alice", "bob"]
     assert "code owner" in contest.comment(held.number)
     contest.world.commit({".github/CODEOWNERS": b"* @acme\nsubmissions/\n"})
@@ -642,7 +651,7 @@ def test_a_merge_that_fails_leaves_the_row_published(contest: Contest) -> None:
     contest.server.fail("PUT */merge", Failure(status=403), times=9)
     contest.hub.may_fail.add("report")
     assert not contest.open().merged_at and contest.rows() == ["alice"]
-    assert contest.results("evaluate.yml")[-1] == "report: failure"
+    assert contest.results("evaluate.yml")[-2:] == ["report: failure", "review: skipped"]
 
 
 def test_an_author_cancels_a_running_judging_at_once(contest: Contest) -> None:
@@ -656,7 +665,7 @@ def test_an_author_cancels_a_running_judging_at_once(contest: Contest) -> None:
     contest.judges(cancel_meanwhile)
     pull = contest.world.open_pull(contest.alice, {path_of("alice"): SOURCE})
     contest.hub.settle()
-    assert contest.results("evaluate.yml") == ["resolve: success", "judge: cancelled", "report: success"]
+    assert contest.results("evaluate.yml") == CANCELLED
     assert contest.endings() == [EndState.CANCELLED] and contest.judgements() == () and not pull.merged_at
     assert contest.checks() == ["PullRank / CPU: cancelled"]
 
