@@ -143,6 +143,9 @@ def _judge(options: argparse.Namespace) -> _Made:
     order = bundle.order
     _say(f"request {order.id}: {order.task} on {order.gpu}, {order.mode}, file of {order.login}")
     with bundle.open_board() as board:
+        profiled = board.profiled(order.case)
+        if order.case and not profiled:
+            raise PullRankError(f"request {order.id}: {board.task.name} has no benchmark {order.case} on {board.gpu}")
         judgement = judge(
             board,
             bundle.submission,
@@ -152,6 +155,7 @@ def _judge(options: argparse.Namespace) -> _Made:
             on_progress=_show,
             run_url=options.run_url,
             reports=options.reports,
+            profiled=profiled,
             needs_quiet=order.mode is Mode.RANKED and os.environ.get(COMPANY) != "allow",
         )
     verdict = judgement.verdict

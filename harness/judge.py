@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 from harness.frame import Frame, Results
 from harness.gpu.device import Device, device_of
 from harness.gpu.vendors import PROFILERS, Profiler
+from harness.records.counters import LaunchFilter
 from harness.records.errors import PullRankError, SubmissionError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult, Judgement
@@ -53,6 +54,7 @@ def judge(
     device: Device | None = None,
     reports: Path | None = None,
     profiled: Sequence[Case] = (),
+    launches: LaunchFilter | None = None,
     needs_quiet: bool = False,
 ) -> Judgement:
     """Judge one submission on one board.
@@ -66,12 +68,13 @@ def judge(
         device: use this device instead of the board's, for a rehearsal.
         reports: folder for the reports of a GPU vendor's profiler, in mode `profile`.
         profiled: the benchmarks to profile, in mode `profile`.  Default: all.
+        launches: those of a call that ncu profiles, in mode `profile`.  Default: the first ones.
         needs_quiet: wait for other work on this machine, repeat runs that it disturbs, and raise JudgeError if that
             does not help; otherwise only note it.
 
     Raises:
         TaskError: the task's own files are at fault.
-        SubmissionError: the file is in another language than the task's.
+        SubmissionError: the file is in another language than the task's, or the launches cannot be chosen here.
         JudgeError: this machine is at fault.
     """
     _require_supported(board, mode, submission)
@@ -85,7 +88,15 @@ def judge(
         # Beside a champion, neither side may learn from what is imported what the other one uses.
         files = () if champion else (submission,)
         with open_context(
-            board, mode, frame.kind, on_progress, frame.device, replay, files=files, needs_quiet=needs_quiet
+            board,
+            mode,
+            frame.kind,
+            on_progress,
+            frame.device,
+            replay,
+            files=files,
+            launches=launches,
+            needs_quiet=needs_quiet,
         ) as context:
             from harness.rules.game import Game
 
@@ -244,16 +255,21 @@ def open_context(
     replay: Replay | None = None,
     *,
     files: Sequence[Submission] = (),
+    launches: LaunchFilter | None = None,
     needs_quiet: bool = False,
 ) -> Iterator[Context]:
     """Start the sandbox of a judging, and set up the context that its sides share.
 
     Args:
         files: those that will be played, as far as they are known; players start sooner with what these import.
+        launches: those of a call that ncu profiles, in mode `profile`.
+
+    Raises:
+        SubmissionError: the launches cannot be chosen here.
     """
     device = device or device_of(board.gpu)
     recipe = recipe_of(board) if board.task.is_compiled else None
-    profiler = _profiler_of(device) if mode is Mode.PROFILE else None
+    profiler = _profiler_of(device, launches) if mode is Mode.PROFILE else None
     shown = (*(recipe.shown if recipe else ()), *(profiler.shown if profiler else ()))
     sources = (*(file.source for file in files), board.task.anchor_source)
     # Not on a GPU, where it has not been tried: if the import used CUDA, no player could, as players are forks.
@@ -279,10 +295,12 @@ def open_context(
             yield context
 
 
-def _profiler_of(device: Device) -> Profiler | None:
-    """The profiler of the GPU's vendor; None for a CPU."""
+def _profiler_of(device: Device, launches: LaunchFilter | None) -> Profiler | None:
+    """The profiler of the GPU's vendor, for some launches of a call; None for a CPU."""
     vendor = require_gpus()[0].vendor if device.is_gpu else device.rehearses
-    return PROFILERS[vendor] if vendor else None
+    if not vendor:
+        return None
+    return PROFILERS[vendor].filtered(launches) if launches else PROFILERS[vendor]
 
 
 def _play_without_referee(

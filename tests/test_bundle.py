@@ -345,6 +345,20 @@ def test_harness_pyz_judges_a_bundle_in_an_empty_folder(pyz, tmp_path):
     assert judge.left_behind == {"judgement.json"}
 
 
+@pytest.mark.walls
+def test_harness_pyz_profiles_only_the_requested_benchmark(pyz, tmp_path):
+    judge = machine(tmp_path, pyz, request=request(mode="profile", case=2))
+    done = judge.judge()
+    assert done.returncode == 0, done.stderr
+    assert [case.params["size"] for case in judge.judgement.profiles] == [2201]
+
+
+def test_a_request_for_a_missing_benchmark_exits_with_2(pyz, tmp_path):
+    judge = machine(tmp_path, pyz, BROKEN, request=request(BROKEN, mode="profile", case=3))
+    assert judge.judge("--sandbox", "none").returncode == 2
+    assert judge.error.endswith("vectoradd has no benchmark 3 on CPU")
+
+
 def test_a_submission_that_is_not_accepted_exits_with_1(pyz, tmp_path):
     judge = machine(tmp_path, pyz, BROKEN)
     done = judge.judge("--sandbox", "none")

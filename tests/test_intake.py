@@ -553,6 +553,16 @@ def test_each_command_requests_the_right_judgings(
     assert decision.reaction is Reaction.ROCKET and decision.is_settled
 
 
+def test_a_profile_of_one_benchmark_is_requested_and_repeated() -> None:
+    decision = decide(said("/profile 2 gpu=CPU"), facts())
+    assert [request.case for request in decision.requests] == [2]
+    judged = asked(mode=Mode.PROFILE, state=EndState.JUDGED, case=2)
+    again = decide(said("/rerun gpu=CPU"), facts(history=(judged,)))
+    assert [(request.mode, request.case, request.attempt) for request in again.requests] == [(Mode.PROFILE, 2, 2)]
+    whole = decide(said("/profile gpu=CPU"), facts(history=(judged,)))
+    assert [request.case for request in whole.requests] == [None]
+
+
 def test_a_comment_delivered_twice_requests_once() -> None:
     first = decide(said("/rerun"), facts())
     history = tuple(RequestStatus(request=request) for request in first.requests)
@@ -582,6 +592,8 @@ def test_a_comment_delivered_twice_requests_once() -> None:
             {"offer": offer(task=WIDE)},
             "No machine here is a `L4`. The boards of `vectoradd` here: `CPU`, `H100`.",
         ),
+        ("/profile 3 gpu=CPU", {}, "`vectoradd` has no benchmark 3 on `CPU`: name 1 to 2."),
+        ("/profile 1 gpu=CPU", {"history": (asked(mode=Mode.PROFILE, case=2),)}, "A profile is already queued"),
         ("/cancel", {}, "nothing to cancel"),
         ("/cancel gpu=H100", {"history": (asked(),)}, "nothing to cancel here on that board"),
         ("/check", {}, "needs write access"),

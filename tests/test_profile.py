@@ -1,5 +1,6 @@
 """Profiles: what torch's profiler shows of a call behind the walls, told to people, and worth nothing to a liar."""
 
+import csv
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ import pytest
 from harness.gpu.device import REHEARSAL
 from harness.inside.protocol import Profiled, ProtocolError, read_answer
 from harness.judge import judge
+from harness.records.counters import Counters, Kernel
 from harness.records.errors import TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Judgement
@@ -25,7 +27,7 @@ from scripts.bot.report.artifact import _are_cases_of
 from scripts.cli import run
 from scripts.commands.judge_file import show
 from scripts.common.terminal import console
-from scripts.standings.profiles import parts_of
+from scripts.standings.profiles import machine_in_words, parts_of, to_csv
 from tests.seated import Seated
 from tests.test_request import request
 
@@ -71,7 +73,7 @@ def test_a_profile_lists_the_operations_of_every_benchmark(device):
         assert {"aten::sort", "aten::add"} <= set(names)
         assert 0 <= case.profile.elsewhere_us < case.profile.call_us
     assert judgement.log == ""
-    assert _are_cases_of(judgement, BOARD)
+    assert _are_cases_of(judgement, BOARD) and not _are_cases_of(judgement, BOARD, 2)
 
 
 @pytest.mark.walls
@@ -183,7 +185,27 @@ def test_the_comment_shows_a_profile_as_a_table_despite_hostile_names(tmp_path):
         stdout = console()
         stdout.file = said
         show(judgement, stdout)
-    assert "aten::mm" in (tmp_path / "said").read_text() and "\x1b[31m" not in (tmp_path / "said").read_text()
+    said = (tmp_path / "said").read_text()
+    assert "aten::mm" in said and "\x1b[31m" not in said
+    assert f"Profiled on {machine_in_words(judgement.machine)}." in said
+
+
+def test_a_profile_as_csv_has_a_row_for_each_operation_and_kernel():
+    kernel = Kernel(name="gemm<float>", launches=2, time_us=30.5, compute=0.9, memory=0.25, registers=64)
+    judgement = made(*(operation(f"aten::op{number}", 40.0) for number in range(12)), operation("=1+1\x1b[31m", 20.0))
+    case = judgement.cases[-1]
+    counted = case.profile.model_copy(update={"counters": Counters(tool="ncu", kernels=(kernel,))})
+    profiled = case.model_copy(update={"profile": counted})
+    told = to_csv(judgement.model_copy(update={"cases": (*judgement.cases[:-1], profiled)}))
+    rows = [*csv.DictReader(told.splitlines())]
+    assert {row["machine"] for row in rows} == {machine_in_words(judgement.machine)}
+    assert {row["case"] for row in rows} == {"size: 1024"}
+    assert [row["profiler"] for row in rows] == ["torch"] * 14 + ["ncu"]
+    assert (rows[0]["name"], rows[0]["where"], rows[0]["calls"], rows[0]["share"]) == ("aten::op0", "host", "1", "0.04")
+    assert rows[12]["name"] == "'=1+1\\x1b[31m", "neither a formula nor an escape sequence"
+    assert (rows[13]["calls"], rows[13]["time_us"]) == ("", "500.0")
+    ncu = {name: rows[14][name] for name in ("name", "calls", "time_us", "compute", "occupancy", "limited_by")}
+    assert list(ncu.values()) == ["gemm<float>", "2", "30.5", "0.9", "", "compute"]
 
 
 def test_a_profile_is_valid_only_in_profile_mode_and_its_case():

@@ -94,6 +94,16 @@ def test_an_id_that_does_not_match_its_request_is_refused(made: str) -> None:
         request(id=made)
 
 
+def test_only_a_profile_can_be_of_one_benchmark() -> None:
+    profile = request(mode=Mode.PROFILE, case=2)
+    assert Request.from_json(profile.to_json()) == profile
+    assert '"case"' not in request(mode=Mode.PROFILE).to_json()
+    with pytest.raises(ValidationError, match="only a profile can be of one case"):
+        request(mode=Mode.TEST, case=2)
+    with pytest.raises(ValidationError, match="greater than 0"):
+        request(mode=Mode.PROFILE, case=0)
+
+
 def test_a_request_is_stored_in_the_folder_of_its_utc_day() -> None:
     east = timezone(timedelta(hours=9))
     asked = request(asked_at=datetime(2026, 11, 3, 1, 0, tzinfo=east))

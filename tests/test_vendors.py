@@ -13,7 +13,8 @@ import pytest
 from harness.gpu.device import REHEARSAL
 from harness.gpu.vendors import MAX_TABLE, NCU, PARAMS, PROFILERS, ROCPROF, ProfilerOutput, why_refused
 from harness.judge import judge
-from harness.records.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel
+from harness.records.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel, LaunchFilter
+from harness.records.errors import SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.profile import Profile
@@ -138,8 +139,10 @@ def test_rocprofv3_profiles_a_player_and_its_table_is_the_report(amd, tmp_path):
 def test_ncu_profiles_a_player_without_a_sandbox_too(found):
     with installed("ncu", NCU_TABLE) as folder:
         found(folder)
-        counters = counters_of(profiled(NVIDIA, sandbox="none"))
-    assert counters.kernels and not counters.report_bytes, "nobody wanted the report"
+        chosen = LaunchFilter(kernel="^.*elementwise", skip=1, count=1)
+        counters = counters_of(profiled(NVIDIA, sandbox="none", launches=chosen))
+    assert [(one.name, one.launches, one.time_us) for one in counters.kernels] == [("elementwise(float *)", 1, 30.0)]
+    assert not counters.report_bytes, "nobody wanted the report"
 
 
 @pytest.mark.walls
@@ -397,6 +400,44 @@ def test_an_unusable_reports_folder_is_refused_before_judging(tmp_path, capsys):
     file, place = str(tmp_path / "submission.py"), str(tmp_path / "file")
     assert run(["profile", file, "--task", "vectoradd", "--reports", place]) == 2
     assert "cannot create the folder" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--kernel", "gemm"], "choose launches on a GPU, and this is judged on CPU"),
+        (["--launch-skip", "0"], "choose launches on a GPU, and this is judged on CPU"),
+        (["--kernel", "ge(mm"], "not a regular expression: missing )"),
+        (["--kernel", "a{99999999999}"], "not a regular expression"),
+        (["--kernel", ""], "use 1 to 200 printable characters"),
+        (["--kernel", "a\x1b[31m"], "use 1 to 200 printable characters"),
+        (["--kernel", "a" * 201], "use 1 to 200 printable characters"),
+        (["--launch-count", "51"], "51 is not in the range 1<=x<=50"),
+        (["--launch-skip", "-1"], "-1 is not in the range"),
+        (["--csv", "--json"], "--csv and --json: use one of them"),
+    ],
+)
+def test_unusable_options_of_a_profile_are_refused_before_judging(words, message, tmp_path, capsys):
+    (tmp_path / "submission.py").write_text(RIGHT)
+    assert run(["profile", str(tmp_path / "submission.py"), "--task", "vectoradd", *words]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_only_an_installed_ncu_can_choose_launches(monkeypatch):
+    chosen = LaunchFilter(kernel="gemm", skip=2, count=3)
+    with pytest.raises(SubmissionError, match=r"only NVIDIA's ncu .* profiler is rocprofv3"):
+        ROCPROF.filtered(chosen)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(SubmissionError, match="ncu, which is not on this machine: install"):
+        replace(NCU, places=()).filtered(chosen)
+    with installed("ncu") as folder:
+        monkeypatch.setenv("PATH", str(folder))
+        ncu = NCU.filtered(chosen)
+        options = ["--kernel-name", "regex:gemm", "--launch-skip", "2", "--launch-count", "3", "--set"]
+        assert ncu.order["profiler"][1:8] == options
+        assert NCU.order["profiler"][1:4] == ["--launch-count", "50", "--set"]
+    trouble = "ncu found no kernels that match 'gemm' and launches after the first 2"
+    assert read(ncu, "", "==WARNING== No kernels were profiled.\n").trouble == trouble
 
 
 def test_a_job_on_a_gpu_has_the_time_to_be_profiled_twice():

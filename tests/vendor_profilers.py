@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _NCU = r"""#!/usr/bin/env python3
-import argparse, pathlib, subprocess, sys
+import argparse, pathlib, re, subprocess, sys
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
-for name in ("--set", "--profile-from-start", "--launch-count", "--target-processes", "--clock-control", "--export"):
+parser.add_argument("--kernel-name", default="regex:")
+parser.add_argument("--launch-skip", type=int, default=0)
+parser.add_argument("--launch-count", type=int)
+for name in ("--set", "--profile-from-start", "--target-processes", "--clock-control", "--export"):
     parser.add_argument(name)
 parser.add_argument("--import", dest="report")
 parser.add_argument("--print-units", choices=["auto", "base"])
@@ -38,7 +41,12 @@ status = command.wait()
 SAYS
 print(f"==PROF== Disconnected from process {command.pid}")
 if TABLE is not None:
-    pathlib.Path(given.export + ".ncu-rep").write_text("NVR\n" + TABLE)
+    lines = TABLE.splitlines(keepends=True)
+    launches = [line for line in lines if re.match(r'"\d', line)]
+    found = [line for line in launches if re.search(given.kernel_name.removeprefix("regex:"), line)]
+    left = found[given.launch_skip :][: given.launch_count]
+    table = "".join(line for line in lines if line not in launches or line in left)
+    pathlib.Path(given.export + ".ncu-rep").write_text("NVR\n" + table)
     print(f"==PROF== Report: {given.export}.ncu-rep")
 sys.exit(status)
 """

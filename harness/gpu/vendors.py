@@ -15,21 +15,20 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from harness.gpu.gpu_nodes import Vendor
 from harness.inside.watch import FOLDER
-from harness.records.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel, Limiter
+from harness.records.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel, LaunchFilter, Limiter
+from harness.records.errors import SubmissionError
 
 MAX_TABLE = 8 << 20
 _MAX_COLUMNS = 10_000
 _MAX_ROWS = 10_000
 _MAX_HEADER = 100
-_MAX_LAUNCHES = 50
-"""How many kernels of a call ncu profiles: it replays each about forty times."""
 _MAX_NAME = 200
 _LAST_WORDS = 160
 
@@ -59,6 +58,7 @@ class Profiler:
 
     `table` and `report` are files that it writes.  `places` are its usual paths if it is not in the PATH.  It needs to
     see the `folders` of this machine.  `troubles` maps words in its output to the problem and the way out.
+    `launches` are those of a call that it profiles; None if it cannot choose any.
     """
 
     name: Literal["ncu", "rocprofv3"]
@@ -71,6 +71,7 @@ class Profiler:
     folders: tuple[str, ...]
     install: str
     troubles: Mapping[str, str]
+    launches: LaunchFilter | None = None
 
     @property
     def path(self) -> str:
@@ -93,12 +94,25 @@ class Profiler:
         """Its part of the order to `watch.start`.  The path is resolved because players may not see symlinks to it."""
         path = str(Path(self.path).resolve())
         return {
-            "profiler": [path, *self.options],
+            "profiler": [path, *(self.launches.options if self.launches else ()), *self.options],
             "export": [path, *self.export] if self.export else [],
             "table": self.table,
             "report": self.report,
             "limits": {"table": MAX_TABLE, "report": MAX_REPORT},
         }
+
+    def filtered(self, launches: LaunchFilter) -> Self:
+        """The same, for some of a call's launches.
+
+        Raises:
+            SubmissionError: it is not ncu, or ncu is not installed.
+        """
+        if not self.launches:
+            raise SubmissionError(f"only NVIDIA's ncu can choose launches, and this GPU's profiler is {self.name}")
+        if not self.path:
+            raise SubmissionError(f"launches are chosen by ncu, which is not on this machine: {self.install}")
+        no_kernels = {_NO_KERNELS: f"ncu found no {launches.in_words}"} if launches.in_words else {}
+        return replace(self, launches=launches, troubles={**self.troubles, **no_kernels})
 
     def missing(self) -> Counters:
         return Counters(tool=self.name, trouble=f"{self.name} is not on the judge's machine: {self.install}")
@@ -209,6 +223,8 @@ _LIMITS: dict[str, Limiter] = {
 }
 """Metrics that say how many blocks fit on a multiprocessor by each resource."""
 _ALL_WARPS = "launch__occupancy_limit_warps"
+_NO_KERNELS = "No kernels were profiled"
+"""What ncu prints if no launch was left to profile."""
 _NCU_COLUMNS = {"Kernel Name", _TIME, _COMPUTE, _MEMORY, _OCCUPANCY, _REGISTERS, *_LIMITS, _ALL_WARPS}
 
 
@@ -298,8 +314,8 @@ def _share(cell: str | None) -> float | None:
 NCU = Profiler(
     name="ncu",
     options=(
-        "--set", "full", "--profile-from-start", "off", "--launch-count", str(_MAX_LAUNCHES), "--target-processes",
-        "application-only", "--clock-control", "none", "--force-overwrite", "--export", f"{FOLDER}/report",
+        "--set", "full", "--profile-from-start", "off", "--target-processes", "application-only",
+        "--clock-control", "none", "--force-overwrite", "--export", f"{FOLDER}/report",
     ),
     export=("--import", f"{FOLDER}/report.ncu-rep", "--page", "raw", "--csv", "--print-units", "base"),
     table="table.csv",
@@ -310,8 +326,9 @@ NCU = Profiler(
     install="install NVIDIA's package cuda-nsight-compute, or add `ncu` to the judge's PATH",
     troubles={
         "ERR_NVGPUCTRPERM": f"ncu may not read the GPU's counters (ERR_NVGPUCTRPERM); {COUNTERS_FOR_ALL}",
-        "No kernels were profiled": "ncu found no kernels: the call launches none on the GPU",
+        _NO_KERNELS: "ncu found no kernels: the call launches none on the GPU",
     },
+    launches=LaunchFilter(),
 )  # fmt: skip
 # Clock control is `none`: setting clocks needs rights, and would change the times of the next judging.
 

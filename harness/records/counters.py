@@ -8,6 +8,7 @@ Both run inside the sandbox with the submission, which could forge every number 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
@@ -16,8 +17,37 @@ from harness.records.fields import Line, Model, Spread
 
 MAX_KERNELS = 20
 """Kernels kept per call: those that took the longest."""
+MAX_LAUNCHES = 50
+"""Launches of a call that ncu profiles: it replays each about forty times."""
 MAX_REPORT = 64 << 20
 """Size limit of one report, in bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchFilter:
+    """The launches of a call that ncu profiles: of kernels that match, without the first `skip`, at most `count`.
+
+    `kernel` is a regular expression for ncu, found anywhere in a kernel's name without its parameters; "" matches all.
+    """
+
+    kernel: str = ""
+    skip: int = 0
+    count: int = MAX_LAUNCHES
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of ncu."""
+        kernel = ("--kernel-name", f"regex:{self.kernel}") if self.kernel else ()
+        skip = ("--launch-skip", str(self.skip)) if self.skip else ()
+        return (*kernel, *skip, "--launch-count", str(self.count))
+
+    @property
+    def in_words(self) -> str:
+        """What it leaves out, to say why no launch is left; "" if nothing."""
+        kernel = f"kernels that match {self.kernel!r}" if self.kernel else ""
+        skip = f"launches after the first {self.skip}" if self.skip else ""
+        return " and ".join(filter(None, (kernel, skip)))
+
 
 Share = Annotated[float, Field(ge=0, le=2)]
 """Fraction of a peak.  Counters collected in several passes may add up to slightly more than 1."""

@@ -87,6 +87,7 @@ class Order(Model):
     pull_request: PositiveInt
     head_sha: Sha
     digest: Digest | None = None
+    case: PositiveInt | None = None
 
 
 class ChampionFacts(Model):

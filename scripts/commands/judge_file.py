@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.records.counters import Counters
+from harness.records.counters import MAX_LAUNCHES, Counters, LaunchFilter
 from harness.records.errors import SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult, Judgement
@@ -35,10 +36,12 @@ from scripts.competition.completion import gpu_names, task_names
 from scripts.competition.repository import choose_board, is_of_competition, require_task
 from scripts.competition.settings import SettingsError
 from scripts.standings.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
-from scripts.standings.profiles import WORD, kernel_table, parts_of, troubles_of
+from scripts.standings.profiles import WORD, kernel_table, machine_in_words, parts_of, to_csv, troubles_of
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
 
 _LOG_LINES = 30
+_MAX_REGEX = 200
+"""In characters."""
 _NEXT_HERE = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
 """The modes after which `pullrank benchmark` is the next step, and the words added to that suggestion."""
 
@@ -60,6 +63,19 @@ _judging = options(
     click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON, with throughput."),
     click.option("--out", type=PATH, help="Write the judgement itself to this file, as for `pullrank verify`."),
 )
+
+
+def _require_regex(context: click.Context, option: click.Parameter, text: str | None) -> str | None:  # noqa: ARG001
+    """Check a regular expression as far as Python knows ncu's."""
+    if text is None:
+        return None
+    if not text.isprintable() or not 0 < len(text) <= _MAX_REGEX:
+        raise click.BadParameter(f"use 1 to {_MAX_REGEX} printable characters")
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise click.BadParameter(f"not a regular expression: {error}") from None
+    return text
 
 
 @click.command()
@@ -85,15 +101,25 @@ def benchmark(**options: Any) -> int:
 @click.command()
 @_judging
 @click.option("--reports", type=PATH, help="Folder for the full reports of ncu or rocprofv3.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print all operations and kernels as CSV.")
 @click.option(
     "--case", "case_number", type=click.IntRange(1), help="Profile only this benchmark: 1 is the task's first."
 )
-def profile(**options: Any) -> int:
+@click.option("--kernel", callback=_require_regex, help="ncu: profile only kernels whose name matches this regex.")
+@click.option("--launch-skip", type=click.IntRange(0, 1_000_000), help="ncu: skip the first launches that match.")
+@click.option(
+    "--launch-count",
+    type=click.IntRange(1, MAX_LAUNCHES),
+    help=f"ncu: profile so many launches. Default: {MAX_LAUNCHES}.",
+)
+def profile(kernel: str | None, launch_skip: int | None, launch_count: int | None, **options: Any) -> int:
     """Test a file, then show where a call spends its time.
 
     Example: pullrank profile kernel.py --task softmax --case 2
     """
-    return judge_file(Mode.PROFILE, **options)
+    given = {"kernel": kernel, "skip": launch_skip, "count": launch_count}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return judge_file(Mode.PROFILE, launches=LaunchFilter(**chosen) if chosen else None, **options)
 
 
 @click.command()
@@ -118,25 +144,38 @@ def judge_file(
     out: Path | None,
     reports: Path | None = None,
     case_number: int | None = None,
+    launches: LaunchFilter | None = None,
+    as_csv: bool = False,
 ) -> int:
     """Judge one file, print the result, and return the command's exit code."""
+    if as_csv and as_json:
+        raise SubmissionError("--csv and --json: use one of them")
     submission = read_submission(file)
     board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
     profiled = _find_case(board, case_number) if case_number else ()
-    if out:  # Check before judging: finding out afterwards costs minutes.
-        if not out.parent.is_dir():
-            raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
-        if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
-            raise SubmissionError(f"--out {out}: cannot be written")
-    if reports:
-        try:
-            reports.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SubmissionError(f"--reports {reports}: cannot create the folder: {error.strerror}") from None
-    judgement = judge_here(board, submission, mode, name=file.name, sandbox=sandbox, reports=reports, profiled=profiled)
+    if launches and board.gpu == "CPU":
+        raise SubmissionError(
+            "--kernel, --launch-skip and --launch-count choose launches on a GPU, and this is judged on CPU: "
+            "leave them out, or name a GPU's board with --gpu"
+        )
+    _require_writable(out, reports)
+    judgement = judge_here(
+        board,
+        submission,
+        mode,
+        name=file.name,
+        sandbox=sandbox,
+        reports=reports,
+        profiled=profiled,
+        launches=launches,
+    )
     roofline = roofline_here(board, judgement)
     if as_json:
         click.echo(_to_json(judgement, roofline), nl=False)
+    elif as_csv:
+        click.echo(to_csv(judgement), nl=False)
+        if judgement.verdict is not Verdict.ACCEPTED:
+            show(judgement, console(stderr=True), roofline)
     else:
         show(judgement, console(), roofline)
         given = {"--task": task, "--task-dir": task_dir, "--gpu": gpu, "--sandbox": sandbox.replace("auto", "")}
@@ -148,6 +187,20 @@ def judge_file(
     if out:
         out.write_text(judgement.to_json(), "utf-8")
     return exit_code_of(judgement.verdict)
+
+
+def _require_writable(out: Path | None, reports: Path | None) -> None:
+    """Check the places of the results before judging: finding out afterwards costs minutes."""
+    if out:
+        if not out.parent.is_dir():
+            raise SubmissionError(f"--out {out}: there is no folder {out.parent}")
+        if out.is_dir() or not os.access(out if out.exists() else out.parent, os.W_OK):
+            raise SubmissionError(f"--out {out}: cannot be written")
+    if reports:
+        try:
+            reports.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SubmissionError(f"--reports {reports}: cannot create the folder: {error.strerror}") from None
 
 
 def roofline_here(board: Board, judgement: Judgement) -> Roofline:
@@ -183,12 +236,12 @@ def _then_there(mode: Mode, file: Path, submission: Submission, task: Task) -> s
 
 def _find_case(board: Board, number: int) -> tuple[Case, ...]:
     """A board's benchmark by its number, from 1.  Raises SubmissionError: there is none."""
-    if number > len(board.benchmarks):
+    if not (found := board.profiled(number)):
         count = len(board.benchmarks)
         raise SubmissionError(
             f"--case {number}: {board.task.name} has {count} benchmarks on {board.gpu}; name 1 to {count}"
         )
-    return board.benchmarks[number - 1 : number]
+    return found
 
 
 def judge_here(
@@ -200,6 +253,7 @@ def judge_here(
     sandbox: str,
     reports: Path | None = None,
     profiled: Sequence[Case] = (),
+    launches: LaunchFilter | None = None,
 ) -> Judgement:
     """Judge on this machine, with progress on stderr."""
     from harness.judge import judge
@@ -214,6 +268,7 @@ def judge_here(
             on_progress=display.show,
             reports=reports,
             profiled=profiled,
+            launches=launches,
         )
 
 
@@ -270,7 +325,7 @@ def show(judgement: Judgement, stdout: Console, roofline: Roofline = NO_ROOFLINE
         if rates := [(case.params, str(rate)) for case in judgement.benchmarks if (rate := roofline.of(case))]:
             stdout.print(case_table("Throughput", rates), "")
         if judgement.profiles:
-            _show_profiles(judgement.profiles, stdout, roofline)
+            _show_profiles(judgement, stdout, roofline)
         timed = [case.timing or case.told for case in judgement.benchmarks]
         for note in dict.fromkeys(one.note for one in timed if one and one.note):
             stdout.print(f"Note: {plain(note)}", soft_wrap=True)
@@ -289,17 +344,17 @@ def show(judgement: Judgement, stdout: Console, roofline: Roofline = NO_ROOFLINE
         stdout.print(judgement.verdict.help, soft_wrap=True)
 
 
-def _show_profiles(profiles: Sequence[CaseResult], stdout: Console, roofline: Roofline) -> None:
-    for case in profiles:
+def _show_profiles(judgement: Judgement, stdout: Console, roofline: Roofline) -> None:
+    for case in judgement.profiles:
         if case.profile:
             call = f"{in_words(case.params)}: {roofline.line(case.params, case.profile.call_us)}"
             stdout.print(Text(plain(call), "bold"), soft_wrap=True)
             stdout.print(_profile_table(case.profile), "")
             if case.profile.counters and case.profile.counters.kernels:
                 stdout.print(_kernels_table(case, case.profile.counters), "")
-    for trouble in troubles_of(profiles):
+    for trouble in troubles_of(judgement.profiles):
         stdout.print(f"Note: {plain(trouble)}", soft_wrap=True)
-    stdout.print(WORD, soft_wrap=True)
+    stdout.print(f"Profiled on {plain(machine_in_words(judgement.machine))}. {WORD}", soft_wrap=True)
 
 
 def _tests_table(judgement: Judgement) -> Table:

@@ -24,6 +24,7 @@ _HIDDEN = re.compile(
 _PERHAPS_HIDDEN = re.compile(r"[^\n\t -~]")
 """Anything but printable ASCII, newlines and tabs."""
 
+_LIKE_A_FORMULA = ("=", "+", "-", "@", "\t")
 _UNITS = ((1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s"))
 
 
@@ -35,12 +36,26 @@ def plain(text: str) -> str:
     return _PERHAPS_HIDDEN.sub(_visible, text.replace("\r\n", "\n"))
 
 
+def without_hidden(text: str) -> str:
+    """Remove the characters that `plain` escapes, for prose: an emoji may have some."""
+    return _PERHAPS_HIDDEN.sub(lambda found: "" if _is_hidden(found[0]) else found[0], text.replace("\r\n", "\n"))
+
+
+def _is_hidden(char: str) -> bool:
+    # Not `isprintable`: it also rejects spaces of other widths, which are visible enough.
+    return unicodedata.category(char) in _HIDDEN_CATEGORIES or bool(_HIDDEN.match(char))
+
+
 def _visible(found: re.Match[str]) -> str:
     char, code = found[0], ord(found[0])
-    # Not `isprintable`: it also rejects spaces of other widths, which are visible enough.
-    if unicodedata.category(char) not in _HIDDEN_CATEGORIES and not _HIDDEN.match(char):
+    if not _is_hidden(char):
         return char
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def spreadsheet_text(text: str) -> str:
+    """Text for a cell of a spreadsheet: what looks like a formula gets an apostrophe in front."""
+    return f"'{text}" if text.startswith(_LIKE_A_FORMULA) else text
 
 
 def inline(text: str, limit: int = 300) -> str:

@@ -37,7 +37,7 @@ MAX_GPU_NAME = 24
 
 LONGEST_JOB_S = 86_400.0
 
-_NEWER = ("fingerprint", "first_asked_at")
+_NEWER = ("fingerprint", "first_asked_at", "case")
 
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_JOB_S)]
 
@@ -70,6 +70,9 @@ class Request(Fact):
     task: Name
     gpu: Name
     mode: Mode
+    case: PositiveInt | None = Field(
+        default=None, description="number of the only benchmark to profile, from 1; missing for all"
+    )
     digest: Digest | None = Field(default=None, description="SHA-256 of the file, if it was read")
     fingerprint: Digest | None = Field(
         default=None, description="of the file without its names, comments and layout; missing if it is nobody's own"
@@ -147,6 +150,8 @@ class Request(Fact):
         match = _ID.fullmatch(self.id)
         if not match or self.id != make_id(self.pull_request, self.head_sha, self.gpu, self.mode, self.attempt):
             raise ValueError("the id does not match pull request, head, GPU, mode and attempt")
+        if self.case and self.mode is not Mode.PROFILE:
+            raise ValueError("only a profile can be of one case")
         return self
 
 

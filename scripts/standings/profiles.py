@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.records.counters import Counters, Kernel
-from harness.records.judgement import CaseResult
-from harness.records.profile import Profile
-from scripts.common.text import format_percent, format_us
+from harness.records.judgement import CaseResult, Judgement, Machine
+from harness.records.profile import MAX_OPERATIONS, Profile
+from scripts.common.text import format_percent, format_us, in_words, plain, spreadsheet_text
 
 WORD = "A profile shows one call, slowed by profiling. It comes from your own process, and does not rank."
+
+_COLUMNS = (
+    "machine", "case", "profiler", "name", "where", "calls", "time_us", "share", "compute", "memory", "occupancy",
+    "registers", "limited_by",
+)  # fmt: skip
 
 _BUSY = 0.6
 """As in Nsight Compute: if neither compute nor memory reaches this share of its peak, latency is the limit."""
@@ -95,3 +102,52 @@ def troubles_of(profiles: Sequence[CaseResult]) -> tuple[str, ...]:
     """The reasons why a vendor's profiler shows nothing, each once.  May contain a participant's text."""
     counters = (case.profile.counters for case in profiles if case.profile)
     return tuple(dict.fromkeys(one.trouble for one in counters if one and one.trouble))
+
+
+def machine_in_words(machine: Machine) -> str:
+    """The device that was profiled, and the processor beside a GPU.  The text is the judge's machine's."""
+    return machine.device if machine.device == machine.cpu else f"{machine.device}, {machine.cpu}"
+
+
+def to_csv(judgement: Judgement) -> str:
+    """All operations and kernels of a judgement's profiles as CSV; shares are fractions, of the call or of a peak."""
+    out = io.StringIO()
+    table = csv.DictWriter(out, _COLUMNS, restval="", lineterminator="\n")
+    table.writeheader()
+    machine = machine_in_words(judgement.machine)
+    for case in judgement.profiles:
+        if case.profile:
+            for row in (*_operation_rows(case.profile), *_counter_rows(case.profile)):
+                cells = {"machine": machine, "case": in_words(case.params)} | row
+                table.writerow({name: _csv_cell(value) for name, value in cells.items()})
+    return out.getvalue()
+
+
+def _operation_rows(profile: Profile) -> Iterator[dict[str, object]]:
+    for part in parts_of(profile, most=MAX_OPERATIONS):
+        yield {
+            "profiler": "torch",
+            "name": part.name,
+            "where": part.where,
+            "calls": part.calls,
+            "time_us": part.own_us,
+            "share": part.share,
+        }
+
+
+def _counter_rows(profile: Profile) -> Iterator[dict[str, object]]:
+    for kernel in profile.counters.kernels if profile.counters else ():
+        shares = kernel.model_dump(include={"time_us", "compute", "memory", "occupancy", "registers"})
+        tool = profile.counters.tool if profile.counters else ""
+        yield {
+            "profiler": tool,
+            "name": kernel.name,
+            "where": "device",
+            "calls": kernel.launches,
+            **shares,
+            "limited_by": limit_of(kernel),
+        }
+
+
+def _csv_cell(value: object) -> object:
+    return spreadsheet_text(" ".join(plain(value).split())) if isinstance(value, str) else value

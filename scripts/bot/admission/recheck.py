@@ -72,6 +72,8 @@ def _why_no_board(request: Request, task: Task, gpus: Sequence[str]) -> str | No
         return f"`{task.name}` no longer has a board `{request.gpu}`."
     if request.gpu not in gpus:
         return f"There is no longer a machine for `{request.gpu}` here. Ask a maintainer."
+    if request.case and not task.board(request.gpu).profiled(request.case):
+        return f"`{task.name}` no longer has a benchmark {request.case} on `{request.gpu}`."
     # The time of the request counts, so waiting in the queue makes no submission late.
     if request.is_ranked and not request.is_rematch and not task.is_open(request.in_time_at):
         when = f" at {task.deadline:%Y-%m-%d %H:%M} UTC" if task.deadline else ""

@@ -16,6 +16,7 @@ which consist of letters, digits and hyphens.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from harness.records.counters import Counters
@@ -82,7 +83,7 @@ def render(
         _hidden(hidden, standings, place) if hidden else _place(judgement, standings, place),
         _duel(judgement.duel, judgement, standings, hidden),
         benchmarks(judgement, board, standings, earlier, roofline),
-        _profiles(judgement, roofline),
+        _profiles(judgement, board, roofline),
         _tests(judgement, board),
         _next(judgement),
         _small_print(judgement),
@@ -198,16 +199,18 @@ def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> s
 # The cases.
 
 
-def _profiles(judgement: Judgement, roofline: Roofline) -> str:
+def _profiles(judgement: Judgement, board: Board, roofline: Roofline) -> str:
     profiles = [(case, case.profile) for case in judgement.profiles if case.profile]
     if not profiles:
         return ""
     head = ("Part", "Where", "Calls:", "Time:", "Share:")
     said: list[str] = []
-    for number, (case, one) in enumerate(profiles[:MAX_PROFILES], 1):
+    numbers = {json.dumps(dict(case.params)): number for number, case in enumerate(board.benchmarks, 1)}
+    for place, (case, one) in enumerate(profiles[:MAX_PROFILES], 1):
         call = f"{case_name(case.kind, case.params)}, one call of {roofline.line(case.params, one.call_us)}"
         said.append(f"{call}:\n\n{table(head, _parts(one))}")
         if one.counters and one.counters.kernels:
+            number = numbers.get(json.dumps(case.params), place)
             said.append(_kernels(one.counters, number, judgement.run_url))
     troubles = [inline(trouble, 500) for trouble in troubles_of(judgement.profiles)]
     return "\n\n".join([*said, *troubles, WORD])

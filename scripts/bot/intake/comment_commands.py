@@ -13,7 +13,7 @@ A refusal is a reply to the comment.  Strangers get no reply, because every repl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from harness.records.fields import Mode
@@ -94,11 +94,12 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     admission = admit(change, facts.offer, facts.competition)
     gpus = require_gpus(command.gpus, admission.task, admission.boards, facts.competition) or admission.gpus
     if command.verb is Verb.RERUN:
-        return _ask_by_comment(event, facts, admission, {gpu: _mode_to_repeat(facts, admission, gpu) for gpu in gpus})
+        modes = {gpu: _mode_to_repeat(facts, admission, gpu) for gpu in gpus}
+        return _ask_by_comment(event, facts, admission, modes, _cases_to_repeat(facts, modes))
     mode = command.verb.mode
     assert mode
     _require_rankable(mode, gpus, facts, admission)
-    return _ask_by_comment(event, facts, admission, dict.fromkeys(gpus, mode))
+    return _ask_by_comment(event, facts, admission, dict.fromkeys(gpus, mode), _cases(command.case, gpus, admission))
 
 
 def _show(entry: SubmissionPath, facts: EventFacts) -> str:
@@ -225,14 +226,40 @@ def _mode_to_repeat(facts: EventFacts, admission: Admission, gpu: str) -> Mode:
     return last.mode if last and last.mode is not Mode.RANKED else mode
 
 
-def _ask_by_comment(event: CommentEvent, facts: EventFacts, admission: Admission, modes: dict[str, Mode]) -> Decision:
+def _cases_to_repeat(facts: EventFacts, modes: Mapping[str, Mode]) -> dict[str, int]:
+    """The only benchmark that a board's last profile of this commit ran, for the boards that are profiled again."""
+    profiles = {gpu: find_last(facts, gpu, mode) for gpu, mode in modes.items() if mode is Mode.PROFILE}
+    return {gpu: last.request.case for gpu, last in profiles.items() if last and last.request.case}
+
+
+def _cases(number: int | None, gpus: Sequence[str], admission: Admission) -> dict[str, int]:
+    """The only benchmark to profile, by board; empty for all.  Raises Refused: a board has no such benchmark."""
+    if number is None:
+        return {}
+    for gpu in gpus:
+        board = admission.task.board(gpu)
+        if not board.profiled(number):
+            count = len(board.benchmarks)
+            numbers = "only 1" if count == 1 else f"1 to {count}"
+            raise Refused(f"`{board.task.name}` has no benchmark {number} on `{gpu}`: name {numbers}.")
+    return dict.fromkeys(gpus, number)
+
+
+def _ask_by_comment(
+    event: CommentEvent,
+    facts: EventFacts,
+    admission: Admission,
+    modes: dict[str, Mode],
+    cases: Mapping[str, int],
+) -> Decision:
     assert isinstance(event.command, Command)
     by, reason = event.comment.author, f"/{event.command.verb}, comment {event.comment.id}"
     if any(status.request.reason == reason for status in facts.of_pull):
         return Decision(why="already requested by the same comment")
     waiting = {gpu for gpu, mode in modes.items() if (last := find_last(facts, gpu, mode)) and last.is_open}
     if waiting == set(modes):
-        raise Refused("This is already queued; the comment above says since when. `/cancel` stops it.")
+        what = "A profile" if cases else "This"  # perhaps of another benchmark
+        raise Refused(f"{what} is already queued; the comment above says since when. `/cancel` stops it.")
     asked: list[Request] = []
     left_out: list[str] = []
     reasons: list[str] = []
@@ -241,7 +268,7 @@ def _ask_by_comment(event: CommentEvent, facts: EventFacts, admission: Admission
     for mode in dict.fromkeys(modes.values()):
         gpus = [gpu for gpu in modes if modes[gpu] is mode and gpu not in waiting]
         fitting = fit(facts, gpus, mode, asked=asked, is_free=is_free)
-        asked += make_requests(facts, admission, fitting.gpus, mode, by=by, reason=reason)
+        asked += make_requests(facts, admission, fitting.gpus, mode, by=by, reason=reason, cases=cases)
         if fitting.refused:
             reasons.append(fitting.reasons)
             left_out += fitting.left_out

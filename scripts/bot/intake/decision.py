@@ -220,8 +220,16 @@ def _refusal_of(gpu: str, mode: Mode, facts: EventFacts, ended: Endings) -> Quot
 
 
 def make_requests(
-    facts: EventFacts, admission: Admission, gpus: Iterable[str], mode: Mode, *, by: Account, reason: str
+    facts: EventFacts,
+    admission: Admission,
+    gpus: Iterable[str],
+    mode: Mode,
+    *,
+    by: Account,
+    reason: str,
+    cases: Mapping[str, int] | None = None,
 ) -> tuple[Request, ...]:
+    """Requests for the pull request's head; `cases` has the number of the only benchmark to profile, by board."""
     pull, asked = facts.pull, []
     for gpu in gpus:
         last = find_last(facts, gpu, mode)
@@ -239,6 +247,7 @@ def make_requests(
                 task=admission.task.name,
                 gpu=gpu,
                 mode=mode,
+                case=(cases or {}).get(gpu),
                 digest=admission.digest,
                 fingerprint=facts.offer.origin.fingerprint if facts.offer.origin else None,
                 asked_at=facts.now,

@@ -9,8 +9,8 @@
     /ci                                     a maintainer runs the repository's own tests on its branch
 
 A comment holds one command, at the beginning of a line of its own, with any text on other lines.  `gpu=` limits it to a
-board and can be repeated.  Quotes, code and indented lines are ignored.  A comment without a command is conversation;
-a misspelled command gets an answer.
+board and can be repeated; `/profile 2` profiles only the second benchmark.  Quotes, code and indented lines are
+ignored.  A comment without a command is conversation; a misspelled command gets an answer.
 
 intake.yml passes on every comment with a line that begins with a slash: exactly those that may hold a command.
 """
@@ -29,6 +29,7 @@ from scripts.common.text import inline
 MAX_GPUS = 16
 
 _FIRST_WORD = re.compile(r"/([A-Za-z]{1,20})(?=\s|$)")
+_NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 _GPU = re.compile(r"gpu=([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 _LINE_END = re.compile(r"\r?\n")
 _CODE_FENCE = re.compile(r" {0,3}(```|~~~)")
@@ -62,13 +63,15 @@ _MODES = {Verb.TEST: Mode.TEST, Verb.BENCHMARK: Mode.BENCHMARK, Verb.PROFILE: Mo
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """`gpus` as written, without duplicates; empty means all boards."""
+    """`gpus` as written, without duplicates; empty means all boards.  `case`: the only benchmark to profile, from 1."""
 
     verb: Verb
     gpus: tuple[str, ...] = ()
+    case: int | None = None
 
     def __str__(self) -> str:
-        return " ".join([f"/{self.verb}", *(f"gpu={gpu}" for gpu in self.gpus)])
+        case = [] if self.case is None else [str(self.case)]
+        return " ".join([f"/{self.verb}", *case, *(f"gpu={gpu}" for gpu in self.gpus)])
 
 
 def read_command(body: str) -> Command | None:
@@ -91,7 +94,7 @@ def _read_line(line: str) -> Command | None:
     if verb not in set(Verb):
         _require_conversation(verb)
         return None
-    return Command(verb=Verb(verb), gpus=_gpus(Verb(verb), line[word.end() :].split()))
+    return _read_arguments(Verb(verb), line[word.end() :].split())
 
 
 def _spoken(lines: list[str]) -> list[str]:
@@ -104,18 +107,26 @@ def _spoken(lines: list[str]) -> list[str]:
     return spoken
 
 
-def _gpus(verb: Verb, arguments: list[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+def _read_arguments(verb: Verb, arguments: list[str]) -> Command:
+    gpus: dict[str, None] = {}
+    cases: set[int] = set()
     for argument in arguments:
-        if not (gpu := _GPU.fullmatch(argument)):
+        if gpu := _GPU.fullmatch(argument):
+            gpus[gpu[1]] = None
+        elif verb is Verb.PROFILE and _NUMBER.fullmatch(argument):
+            cases.add(int(argument))
+        else:
             raise SlashError(f"{inline(argument, 60)} is not an argument of `/{verb}`. {_way_out(verb, argument)}")
-        found[gpu[1]] = None
-    if len(found) > MAX_GPUS:
-        raise SlashError(f"That names {len(found)} GPUs; the limit is {MAX_GPUS}. `/{verb}` alone means every board.")
-    return tuple(found)
+    if len(gpus) > MAX_GPUS:
+        raise SlashError(f"That names {len(gpus)} GPUs; the limit is {MAX_GPUS}. `/{verb}` alone means every board.")
+    if len(cases) > 1:
+        raise SlashError("`/profile` takes one benchmark, as in `/profile 2`. `/profile` alone means all of them.")
+    return Command(verb=verb, gpus=tuple(gpus), case=next(iter(cases), None))
 
 
 def _way_out(verb: Verb, argument: str) -> str:
+    if argument.isdecimal():
+        return "`/profile 2` profiles the second benchmark; no other command takes a number."
     name = argument.removeprefix("gpu=").removeprefix("--gpu=")
     if _GPU.fullmatch(f"gpu={name}"):
         return f"For one board, write `/{verb} gpu={name}`."

@@ -146,7 +146,7 @@ def why_not_the_answer(
     for what, (found, wanted) in expected.items():
         if found != wanted:
             return f"its {what} is not the request's"
-    if judgement.edition == board.edition and not _are_cases_of(judgement, board):
+    if judgement.edition == board.edition and not _are_cases_of(judgement, board, request.case):
         return "its cases are not the board's"
     if judgement.edition == board.edition and judgement.duel and not _is_duel_of(judgement.duel, board):
         return "its duel does not match the board's cases or its own times"
@@ -169,13 +169,17 @@ def highest_claim(board: Board, sandbox: str, device: str) -> Claim:
     return Claim.INSIDE_TIMED if is_amd else Claim.BOUNDED
 
 
-def _are_cases_of(judgement: Judgement, board: Board) -> bool:
-    """Whether it holds each of the board's cases once.  A judgement that is not accepted may have ended early."""
+def _are_cases_of(judgement: Judgement, board: Board, profiled: int | None = None) -> bool:
+    """Whether it holds each of the board's cases once.  A judgement that is not accepted may have ended early.
+
+    Args:
+        profiled: number of the only benchmark that mode `profile` was to run.
+    """
     is_timed = judgement.mode in (Mode.BENCHMARK, Mode.RANKED)
     kinds = [
         (judgement.tests, board.tests),
         (judgement.benchmarks, board.benchmarks if is_timed else ()),
-        (judgement.profiles, board.benchmarks if judgement.mode is Mode.PROFILE else ()),
+        (judgement.profiles, board.profiled(profiled) if judgement.mode is Mode.PROFILE else ()),
     ]
     for found, wanted in kinds:
         played = Counter(_shape(case.params) for case in found)

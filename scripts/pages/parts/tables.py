@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from arro3.core import Array, DataType, Table
 from arro3.io import write_parquet
 
+from scripts.common.text import spreadsheet_text
 from scripts.pages.parts.words import iso
 
 T = TypeVar("T")
@@ -23,7 +24,6 @@ TableRow = list[Any]
 
 WHOLE, REAL, TEXT, TIME = DataType.int64(), DataType.float64(), DataType.utf8(), DataType.timestamp("us", tz="UTC")
 FLAG = DataType.bool()
-_LIKE_A_FORMULA = frozenset("=+-@\t")
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,8 @@ def to_csv(columns: Sequence[TableColumn[Any]], rows: Iterable[TableRow]) -> str
 
 
 def _told(kind: DataType, value: Any) -> Any:
-    """A value for a spreadsheet: text that looks like a formula gets an apostrophe in front."""
     if kind is TEXT:
-        return f"'{value}" if value and value[0] in _LIKE_A_FORMULA else value
+        return value and spreadsheet_text(value)
     if kind is TIME:
         return iso(value)
     if kind is FLAG:
