@@ -11,6 +11,7 @@ from harness.records.verdict import Verdict
 from scripts.bot.comment.comment_text import read_comment
 from scripts.bot.comment.markdown import NBSP
 from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.description import find_description
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import EndState, Request
 from tests.competition import FASTER, SOURCE, Scene, digest_of, judgement_of, of_its_board, path_of, two_boards, zipped
@@ -33,7 +34,7 @@ def opened(scene: Scene, source: bytes = SOURCE, **how: object) -> Pull:
 
 
 def test_a_first_submission_is_judged_reported_and_merged(scene: Scene) -> None:
-    pull = opened(scene)
+    pull = opened(scene, body="Tiles by 64.\n\nCo-authored-by: @grace\n<!-- hidden -->")
     assert "queued" in scene.comment(pull.number)
     assert scene.checks() == []
     (run,) = scene.runs()
@@ -43,7 +44,11 @@ def test_a_first_submission_is_judged_reported_and_merged(scene: Scene) -> None:
     assert scene.report(run) == 0
     (status,) = scene.ledger().values()
     assert status.ending and status.ending.verdict is Verdict.ACCEPTED
-    assert [one.submission.digest for one in scene.judgements()] == [digest_of(SOURCE)]
+    (judgement,) = scene.judgements()
+    assert judgement.submission.digest == digest_of(SOURCE)
+    with LedgerBranch(str(scene.world.git.path)) as branch:
+        described = find_description([judgement], branch.ledger.descriptions([]))
+    assert described and (described.co_authors, described.note) == (("grace",), "Tiles by 64.")
     assert "accepted (AC), rank 1 of 1" in scene.comment(pull.number)
     assert scene.checks() == ["PullRank / CPU: success"]
     assert pull.merged_at and scene.world.git.read("main", path_of("alice")) == SOURCE

@@ -41,6 +41,7 @@ from harness.task.task_file import Ranking
 from scripts.cli import run
 from scripts.common.text import format_error, format_us, plain
 from scripts.competition.settings import Gpu
+from scripts.ledger.description import CommitDescription
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages import submission
@@ -637,6 +638,28 @@ def test_every_page_loads_resources_only_from_its_own_site(seasons_site: tuple[P
         policies = [a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
         assert policies and policies[0].startswith("default-src 'self'"), path
         assert_inert(path, page)
+
+
+def test_co_authors_and_a_note_are_text_on_board_and_page(tmp_path: Path, task: Task) -> None:
+    one, head = judged(task.board("CPU"), "ada", 1.5), "a" * 40
+    one = one.model_copy(update={"submission": one.submission.model_copy(update={"head_sha": head})})
+    note = f"Tiles by 64. {SCRIPT} https://evil.example"
+    Ledger(tmp_path / "ledger").append_description(
+        CommitDescription(task=task.name, pull_request=7, head_sha=head, co_authors=("grace", "ben"), note=note, at=NOW)
+    )
+    site, report = built(tmp_path, task, [one])
+    path = f"vectoradd/CPU/ada/{one.submission.digest[:12]}"
+    page = Tags((site / path / "index.html").read_text("utf-8"))
+    assert_inert(site / path, page)
+    assert "Co-authors, as named by ada: grace, ben." in page_text(site, path)
+    assert "The author’s note" in page.text and "Tiles by 64. <script>alert(1)</script>" in page.text
+    assert not [link for link in links(page) if "evil" in link]
+    assert "with grace, ben" in page_text(site, "vectoradd/CPU")
+    facts = json.loads((site / path / "submission.json").read_text())
+    assert (facts["co_authors"], facts["author_note"]) == (["grace", "ben"], note)
+    (row,) = json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"]
+    assert row["co_authors"] == ["grace", "ben"]
+    assert not (site / "authors/grace").exists() and report.faults == ()
 
 
 def test_a_statement_cannot_add_its_own_html(tmp_path: Path) -> None:

@@ -122,11 +122,13 @@ def test_a_purge_loses_nothing_written_at_the_same_time(scene, tree, monkeypatch
 def test_a_purge_of_a_ledger_folder_needs_no_token(scene, tree, tmp_path, monkeypatch, capsys):
     with LedgerBranch(scene.server.git_url) as branch:
         shutil.copytree(branch.ledger.path, tmp_path / "ledger", ignore=shutil.ignore_patterns(".git"))
+    (tmp_path / "ledger/descriptions/vectoradd").mkdir(parents=True)
     monkeypatch.delenv("GH_TOKEN")
     assert run([*PURGE, "--tasks", str(tree), "--ledger", str(tmp_path / "ledger")]) == 0
     ledger = Ledger(tmp_path / "ledger")
     assert not ledger.judgements().judgements and not ledger.requests().facts
     assert not (ledger.path / "origins/vectoradd").exists()
+    assert not (ledger.path / "descriptions/vectoradd").exists()
     assert [one.login for one in ledger.moderations()] == ["bob"]
     assert len(ledger.accounts().facts) == 2
     assert "deleted" in capsys.readouterr().out

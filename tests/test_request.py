@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
+from scripts.ledger.description import CommitDescription
 from scripts.ledger.facts import MAX_BYTES, Fact, FactError
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation, find_owner
 from scripts.ledger.origin import Origin
@@ -23,7 +24,8 @@ from scripts.ledger.request import Ending, EndState, Request, make_id
 
 SAMPLES = Path(__file__).parent / "requests"
 KINDS: dict[str, type[Fact]] = {
-    "request": Request, "ending": Ending, "account": KnownAccount, "moderation": Moderation, "origin": Origin
+    "request": Request, "ending": Ending, "account": KnownAccount, "moderation": Moderation, "origin": Origin,
+    "description": CommitDescription,
 }  # fmt: skip
 NOW = datetime(2026, 11, 2, 12, 30, tzinfo=UTC)
 SHA = "0a1b2c3d4e5f" + "6" * 28

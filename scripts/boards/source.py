@@ -55,6 +55,7 @@ class LedgerSource:
         self._ledger, self._tasks, self._allow_unwalled = ledger, tasks, allow_unwalled
         self._machines = find_machines(tasks)
         self._moderated = Moderated.after(decisions)
+        self._descriptions = ledger.descriptions(self.faults)
 
     def board(self, task: str, gpu: str | None) -> BoardFacts:
         return self._rank(choose_board(self._shown(require_task(task, self._tasks)), gpu))
@@ -86,7 +87,8 @@ class LedgerSource:
         out = taken_out_of(contents.judgements, self._moderated)
         table = standings(board, counted, allow_unwalled=self._allow_unwalled)
         gpu = (self._machines or {}).get(board.gpu)
-        return facts_of(table, out, judged=self._machines is None or gpu is not None, gpu=gpu)
+        judged = self._machines is None or gpu is not None
+        return facts_of(table, out, judged=judged, gpu=gpu, descriptions=self._descriptions)
 
 
 class SiteSource:

@@ -237,7 +237,7 @@ def publish_command(out: Path) -> None:
         say(missing)
         return
     merged = MergedFiles(workflow.root)
-    with workflow.open_ledger(under("judgements", "moderation", "accounts")) as branch:
+    with workflow.open_ledger(under("judgements", "moderation", "accounts", "descriptions")) as branch:
         report = build_site(
             load_tasks(workflow.root / "tasks"),
             branch.ledger,

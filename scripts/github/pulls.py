@@ -160,6 +160,7 @@ class PullRequest(FromGitHub):
     )
     # A list of pull requests has no `merged`.
     merged: Annotated[bool, BeforeValidator(lambda at: at not in (None, False))] = Field(validation_alias="merged_at")
+    body: OrEmpty = Field(default="", repr=False)
     updated_at: Time
     head_at: Time
 

@@ -15,7 +15,7 @@ PULL = f"""
 query Pull($owner: String!, $name: String!, $number: Int!) {{
   repository(owner: $owner, name: $name) {{
     pullRequest(number: $number) {{
-      number state isDraft mergedAt createdAt updatedAt
+      number body state isDraft mergedAt createdAt updatedAt
       headRefOid headRefName headRepository {{ databaseId pushedAt }}
       baseRefName baseRepository {{ databaseId }}
       author {_ACCOUNT}
@@ -43,6 +43,7 @@ def pull_in(data: Any) -> dict[str, Any]:
     head, base = node.get("headRepository"), node.get("baseRepository")
     return {
         "number": node.get("number"),
+        "body": node.get("body"),
         "state": "open" if node.get("state") == "OPEN" else "closed",
         "draft": node.get("isDraft"),
         "merged_at": node.get("mergedAt"),

@@ -32,7 +32,7 @@ from scripts.ledger.facts import find_files
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.names import Choice, either, everything
 
-FOLDERS = ("requests", "origins", "judgements", "accounts", "moderation", "announced")
+FOLDERS = ("requests", "origins", "judgements", "accounts", "moderation", "descriptions", "announced")
 """The folders of facts; nothing else in the folder is committed."""
 
 MAX_ATTEMPTS = 40

@@ -7,6 +7,7 @@
     origins/<task>/<fingerprint>-<user id>.json                                    who offered a file first
     accounts/<user id>-<login>.json                                                when participants were first seen
     moderation/<yyyy-mm-dd>-<id>.json                                              maintainers' decisions
+    descriptions/<task>/<pull request>-<head12>.json                               co-authors and notes, by authors
     announced/…                                                                    announcements on Discord
 
 Off GitHub there is no pull request and no head: `local` and the file's digest replace them.  A file may be torn by a
@@ -28,6 +29,7 @@ from typing import Generic, TypeVar
 from harness.records.fields import Mode
 from harness.records.judgement import MAX_BYTES, Judgement, JudgementError
 from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Seen, Started, read_announced
+from scripts.ledger.description import CommitDescription, Descriptions
 from scripts.ledger.facts import (
     Fact,
     FactError,
@@ -232,6 +234,15 @@ class Ledger:
         """All accounts' first offers of a file; unreadable ones do not count."""
         wanted = origins_of(task, fingerprint)(list(map(str, find_files(self.path, f"origins/{task}", []))))
         return tuple(origin for _, origin in read_facts(self.path, map(Path, wanted), Origin, []))
+
+    def append_description(self, description: CommitDescription) -> bool:
+        """Add a commit's description; False if it has one already, which stays valid."""
+        return self._add(description.place, description)
+
+    def descriptions(self, faults: list[LedgerFault]) -> Descriptions:
+        """The descriptions of all commits; files that are none are faults."""
+        found = read_facts(self.path, find_files(self.path, "descriptions", faults), CommitDescription, faults)
+        return {(one.pull_request, one.head_sha): one for _, one in found}
 
     # People.
 

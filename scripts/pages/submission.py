@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from harness.records.stats import Interval
 from harness.task.task import Board
 from harness.task.task_file import Ranking
 from scripts.common.text import shorten
+from scripts.ledger.description import find_description
 from scripts.pages.board import Column, columns_of
 from scripts.pages.parts.charts import Strip, StripSide, strip
 from scripts.pages.parts.code import is_exact, render_code, render_diff
@@ -48,6 +49,7 @@ class Entry:
     """A submission with a page: it has a row on its board, or once held first place there.
 
     `links` has a URL for each judgement, next to the page or in the repository's ledger; it is empty if there is none.
+    `co_authors` and `note` are its author's words.
     """
 
     login: str
@@ -58,6 +60,8 @@ class Entry:
     place: Place | None
     mark: Mark | None
     links: tuple[str, ...]
+    co_authors: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def keeps_judgements(self) -> bool:
@@ -143,7 +147,8 @@ def _facts(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, An
     """A submission for scripts.  `judgement` is the URL of the newest judgement, or None."""
     facts = entry.place.facts if entry.place else _facts_of_a_former_first(site, board, entry, first)
     record = entry.mark and entry.mark.facts
-    return facts | {"record": record, "judgement": entry.links[-1] if entry.links else None}
+    judgement = entry.links[-1] if entry.links else None
+    return facts | {"record": record, "judgement": judgement, "author_note": entry.note}
 
 
 def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, Any]:
@@ -168,6 +173,7 @@ def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Plac
         "unwalled": is_unwalled(newest),
         "claim": newest.claim,
         "note": "",
+        "co_authors": entry.co_authors,
         "limit": first.limit and first.limit / (1 + gap),
         "unmerged": site.is_unmerged(newest),
         "pull_request": newest.submission.pull_request,
@@ -246,7 +252,12 @@ def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mappin
             mark=marks.get(key),
             links=links(row.judgements, kept=place.rank <= JUDGEMENTS_BESIDE or key in latest),
         )
-    return list(entries.values())
+    return [_described(entry, site) for entry in entries.values()]
+
+
+def _described(entry: Entry, site: Site) -> Entry:
+    found = find_description(entry.judgements, site.descriptions)
+    return replace(entry, co_authors=found.co_authors, note=found.note) if found else entry
 
 
 def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgement], *, kept: bool) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 name typed? ─▶ no other task uses its files? ─▶ repository admin? ─▶ one commit on the branch ─▶ the local folders
 
 It deletes from the ledger the task's judgements, its requests with their endings and costs, who offered its files
-first, and the decisions about those judgements.  Accounts stay, and so do the records of Discord announcements, so that
-none is sent twice.  The branch's history keeps everything.
+first, what their authors say about them, and the decisions about those judgements.  Accounts stay, and so do the
+records of Discord announcements, so that none is sent twice.  The branch's history keeps everything.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from scripts.github.credentials import AccessError
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.names import either, these, under
 
+_FOLDERS = ("judgements", "origins", "descriptions")
+"""The ledger's folders with a folder for each task."""
 _RIGHTS = "for this repository only, with Contents: read and write"
 
 
@@ -51,12 +53,12 @@ def purge_task(task: Task, typed: str, folder: Path | None, repo: str | None) ->
 
 
 def facts_of(task: str, ledger: Ledger) -> set[Path]:
-    """A task's paths in the ledger: the folders of its judgements and of its files' origins, and files."""
+    """A task's paths in the ledger: its folders, and other files."""
     checksums = {judgement.checksum for judgement in ledger.judgements(task).judgements}
     requests = [one.request for one in ledger.requests() if one.request.task == task]
     decisions = {decision.place for decision in ledger.moderations() if decision.judgement in checksums}
     asked = {place for request in requests for place in (request.place, request.place_of_ending, request.place_of_cost)}
-    return {Path("judgements", task), Path("origins", task)} | asked | decisions
+    return {Path(folder, task) for folder in _FOLDERS} | asked | decisions
 
 
 def _purge_branch(task: str, repo: str | None) -> None:
@@ -64,7 +66,7 @@ def _purge_branch(task: str, repo: str | None) -> None:
 
     token, repository = require_token(_RIGHTS), require_repository(repo, for_maintainers=True)
     _require_owner(repository, token)
-    folders = under(f"judgements/{task}", f"origins/{task}")
+    folders = under(*(f"{folder}/{task}" for folder in _FOLDERS))
     wanted = either(folders, under("requests", "moderation"))
     with LedgerBranch(f"{server_url()}/{repository}.git", token=token, wanted=wanted) as branch:
         gone = either(folders, these(facts_of(task, branch.ledger)))

@@ -70,6 +70,7 @@ def _pull(world: World, pull: Pull) -> Json:
 
     return {
         "number": pull.number,
+        "body": pull.body,
         "state": "MERGED" if pull.merged_at else pull.state.upper(),
         "isDraft": pull.draft,
         "mergedAt": shape["merged_at"],

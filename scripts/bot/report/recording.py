@@ -1,4 +1,7 @@
-"""Write the result of a judging to the ledger: judgement, ending, hold; after a failure of ours, the next attempt."""
+"""Write the result of a judging to the ledger: judgement, ending, hold, the author's description of the commit.
+
+After a failure of ours, also the next attempt.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ from harness.records.judgement import Claim, Judgement
 from harness.task.task import Board
 from scripts.bot.report.artifact import why_below_the_floor
 from scripts.bot.report.context import BotContext
+from scripts.bot.report.description import read_description
 from scripts.bot.report.outcome import JudgingOutcome, judge_job, seconds_of
 from scripts.bot.report.places import Tables
 from scripts.common.text import format_percent
+from scripts.github.pulls import PullRequest
 from scripts.ledger.branch import LedgerBranch
+from scripts.ledger.description import CommitDescription
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import LONGEST_JOB_S, RETRY, Ending, EndState, Request, Spent, make_id
@@ -20,6 +26,7 @@ from scripts.standings.claims import bound_share, worst_bound
 
 _MEASURED = {Claim.INSIDE_TIMED: "inside its own process", Claim.SELF_TIMED: "by the task's own program"}
 
+_TEMPLATE = ".github/PULL_REQUEST_TEMPLATE.md"
 LARGE_BOUND = 0.2
 """A GPU's kernels are short: more of a time than this may be overhead that a file could save by tampering."""
 MAX_FAILURES = 3
@@ -40,6 +47,8 @@ def record(
     ledger, request, judgement = branch.ledger, status.request, outcome.judgement
     if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
         ledger.append(judgement, request.id)
+        if outcome.pull and (description := _description(request, outcome.pull, context, at)):
+            ledger.append_description(description)
         if reason := _why_held(judgement, board, ledger, context):
             ledger.append_moderation(
                 Moderation(
@@ -59,6 +68,23 @@ def record(
         ledger.append_request(again)
     standing = set(branch.commit(f"{request.id}: {ending.verdict or ending.state}"))
     return again if again and again.place in standing else None
+
+
+def _description(request: Request, pull: PullRequest, context: BotContext, at: datetime) -> CommitDescription | None:
+    """What the author says about the commit in the description of its pull request; None if that is nothing."""
+    template = context.root / _TEMPLATE
+    text = template.read_text("utf-8", "replace") if template.is_file() else ""
+    co_authors, note = read_description(pull.body, request.login, text)
+    if not (co_authors or note):
+        return None
+    return CommitDescription(
+        task=request.task,
+        pull_request=request.pull_request,
+        head_sha=request.head_sha,
+        co_authors=co_authors,
+        note=note,
+        at=at,
+    )
 
 
 def note_cost(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from markupsafe import Markup
 from harness.records.judgement import Judgement
 from harness.task.task import Board, Task
 from scripts.competition.settings import Gpu
+from scripts.ledger.description import Descriptions
 from scripts.pages.parts.code import render_guide
 from scripts.standings.roofline import Roofline, find_floors_us
 
@@ -79,6 +80,8 @@ class Site:
 
     `gpus` are the machines by the boards' names, with their peaks; None if the machines are unknown.
 
+    `descriptions` are what authors say about their commits.
+
     `marks_unmerged`: `sources` knows every file that was ever merged, so rows of other files are unmerged.
     """
 
@@ -91,6 +94,7 @@ class Site:
     repository: str = ""
     address: str = ""
     gpus: Mapping[str, Gpu] | None = None
+    descriptions: Descriptions = field(default_factory=dict)
     marks_unmerged: bool = False
     base_path: str = "/"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.records.stats import Interval
 from harness.task.task import Board
+from scripts.ledger.description import find_description
 from scripts.pages.parts.paths import changes_url, pull_url, submission_path
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import note_of
@@ -27,7 +28,7 @@ class Place(Position):
 
     `tied`: with others in its band; `tied_with` is the band's first login, empty for the first itself.  `ends_band`: it
     is the last of its band.  `unmerged`: its pull request is not merged yet.  `why_provisional` explains a provisional
-    row in sentences.  `pull` is the URL of its newest pull request, or empty.
+    row in sentences.  `pull` is the URL of its newest pull request, or empty.  `co_authors` are whom its author names.
     """
 
     board: Board
@@ -38,6 +39,7 @@ class Place(Position):
     unmerged: bool
     why_provisional: str
     tied_with: str
+    co_authors: tuple[str, ...]
     pull_request: int | None
     pull: str
     facts: dict[str, Any]
@@ -206,6 +208,8 @@ def _place(
     leader, newest = table.leader_of(row), row.newest
     limit = floor / row.score_us.value if floor else None
     unmerged = site.is_unmerged(newest)
+    described = find_description(row.judgements, site.descriptions)
+    co_authors = described.co_authors if described else ()
     position: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(Position)}
     return Place(
         **position | {"note": note_of(row)},
@@ -217,12 +221,14 @@ def _place(
         unmerged=unmerged,
         why_provisional=_why_provisional(site, row, table.board),
         tied_with=leader.login if tied and leader is not row else "",
+        co_authors=co_authors,
         pull_request=newest.submission.pull_request,
         pull=pull_url(site.repository, newest),
         facts={
             "task": table.board.task.name,
             "gpu": table.board.gpu,
             **row.facts,
+            "co_authors": co_authors,
             "limit": limit,
             "unmerged": unmerged,
             "pull_request": newest.submission.pull_request,

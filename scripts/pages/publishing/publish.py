@@ -157,6 +157,7 @@ def build_site(
     require_free_names(tasks)
     ledger.require_judgements()
     tasks = [shown(task, gpus, ledger) for task in tasks]
+    unreadable: list[LedgerFault] = []
     site = Site(
         title=title,
         sources=submissions,
@@ -167,6 +168,7 @@ def build_site(
         repository=repository.rstrip("/"),
         address=f"{address.rstrip('/')}/" if address else "",
         gpus=gpus,
+        descriptions=ledger.descriptions(unreadable),
         marks_unmerged=marks_unmerged,
         base_path=f"/{base_path.strip('/')}/".replace("//", "/"),
     )
@@ -174,7 +176,7 @@ def build_site(
         _write(folder, ((f"assets/{path.name}", path.read_bytes()) for path in (SITE / "assets").iterdir()))
         decisions, accounts = ledger.moderations(), ledger.accounts()
         # These faults come first: an unreadable decision puts a removed row back on its board.
-        faults = [*decisions.faults, *accounts.faults]
+        faults = [*decisions.faults, *accounts.faults, *unreadable]
         files = boards_of(tasks, ledger, faults)
         processes = processes_for(sum(len(one.paths) for one in files))
         moderated = Moderated.after(decisions)
