@@ -203,7 +203,7 @@ def test_a_profile_as_csv_has_a_row_for_each_operation_and_kernel():
     assert [row["profiler"] for row in rows] == ["torch"] * 14 + ["ncu"]
     assert (rows[0]["name"], rows[0]["where"], rows[0]["calls"], rows[0]["share"]) == ("aten::op0", "host", "1", "0.04")
     assert rows[12]["name"] == "'=1+1\\x1b[31m", "neither a formula nor an escape sequence"
-    assert (rows[13]["calls"], rows[13]["time_us"]) == ("", "500.0")
+    assert (rows[13]["calls"], rows[13]["time_us"]) == ("", "500")
     ncu = {name: rows[14][name] for name in ("name", "calls", "time_us", "compute", "occupancy", "limited_by")}
     assert list(ncu.values()) == ["gemm<float>", "2", "30.5", "0.9", "", "compute"]
 

@@ -150,4 +150,6 @@ def _counter_rows(profile: Profile) -> Iterator[dict[str, object]]:
 
 
 def _csv_cell(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return spreadsheet_text(" ".join(plain(value).split())) if isinstance(value, str) else value
