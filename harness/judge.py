@@ -198,8 +198,12 @@ class Sitting:
             with contextlib.suppress(PullRankError):
                 self._stand()
 
-    def judge(self, submission: Submission, mode: Mode, *, pairs: int = MIN_PAIRS) -> Judgement:
+    def judge(
+        self, submission: Submission, mode: Mode, *, pairs: int = MIN_PAIRS, until_failure: bool = False
+    ) -> Judgement:
         """Judge one submission in mode `test` or `benchmark`, on secret seeds, with `pairs` of runs per benchmark.
+
+        With `until_failure`, the referee plays no test after the first that is not accepted.
 
         Raises:
             TaskError, JudgeError: as the function `judge` does; the next call starts a new sandbox.
@@ -210,7 +214,7 @@ class Sitting:
             return frame.judgement(submission, mode, results)
         try:
             context = self._stand()
-            results = self._play(context, submission, mode, pairs)
+            results = self._play(context, submission, mode, pairs, until_failure=until_failure)
         except BaseException:
             self._context = None
             self._exits.__exit__(*sys.exc_info())
@@ -236,10 +240,13 @@ class Sitting:
             self._context = self._exits.enter_context(context)
         return self._context
 
-    def _play(self, context: Context, submission: Submission, mode: Mode, pairs: int) -> Results:
+    def _play(
+        self, context: Context, submission: Submission, mode: Mode, pairs: int, *, until_failure: bool
+    ) -> Results:
         from harness.rules.game import Game
 
-        game = Game(context, submission, mode=mode, name=f"submission {next(self._numbers)}", pairs=pairs)
+        name = f"submission {next(self._numbers)}"
+        game = Game(context, submission, mode=mode, name=name, pairs=pairs, until_failure=until_failure)
         game.play()
         context.sandbox.require_health()
         return _results_of(game)

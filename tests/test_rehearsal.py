@@ -92,6 +92,13 @@ def test_a_rehearsal_runs_benchmarks_only_if_tests_do_not_decide(seen):
 
 
 @pytest.mark.walls
+def test_a_rehearsal_plays_no_test_after_one_that_fails(seen):
+    assert len(seen.board.tests) > 1
+    assert {len(seen.done[name].judgement.tests) for name in ("identity.py", "crash.py")} == {1}
+    assert len(seen.done["late.py"].judgement.tests) == len(seen.board.tests)
+
+
+@pytest.mark.walls
 def test_the_reference_tries_each_case_once_for_all_examples(seen):
     assert len(seen.tried) == len(set(seen.tried)) == len(seen.board.tests) + len(seen.board.benchmarks)
 

@@ -59,6 +59,7 @@ class Game:
         mode: Mode | None = None,
         name: str = "submission",
         pairs: int = MIN_PAIRS,
+        until_failure: bool = False,
         reports: Path | None = None,
         profiled: Sequence[Case] = (),
     ) -> None:
@@ -69,6 +70,7 @@ class Game:
             mode: may do less than the context's mode, which is the default.
             name: of the submission's cache folder; no other submission may have used it.
             pairs: minimum number of pairs of runs per benchmark.
+            until_failure: play no test after the first that is not accepted, which decides the verdict.
             reports: folder for the reports of a vendor's profiler.
             profiled: the benchmarks to profile.  Default: all.
         """
@@ -76,6 +78,7 @@ class Game:
         self.board = context.board
         self.mode = mode or context.mode
         self.pairs = pairs
+        self.until_failure = until_failure
         self.reports = reports
         self.profiled = profiled or context.board.benchmarks
         self.submission = submission
@@ -94,6 +97,7 @@ class Game:
             self.context,
             self.challenger,
             [*self.board.tests, *(self.board.benchmarks if self.mode is not Mode.TEST else ())],
+            until_failure=self.until_failure,
         )
         if self.is_accepted and self.is_timed:
             self._play_benchmarks()
@@ -295,8 +299,13 @@ class Match:
 # ---------------------------------------------------------------------- build and tests
 
 
-def examine(context: Context, entry: PlayerFiles, cases: list[Case], *, label: str = "") -> list[CaseResult]:
-    """Build an entry for these cases and, if that succeeds, play all tests; `label` prefixes progress events."""
+def examine(
+    context: Context, entry: PlayerFiles, cases: list[Case], *, label: str = "", until_failure: bool = False
+) -> list[CaseResult]:
+    """Build an entry for these cases and, if that succeeds, play all tests, or those until the first failure.
+
+    `label` prefixes progress events.
+    """
     context.report(f"{label}build", 0, 1)
     context.probe(cases)
     start = time.monotonic()
@@ -304,7 +313,7 @@ def examine(context: Context, entry: PlayerFiles, cases: list[Case], *, label: s
         built = build(context, entry, cases)
         if built.verdict is not Verdict.ACCEPTED:
             return [built]
-        return [built, *_play_tests(context, entry, label)]
+        return [built, *_play_tests(context, entry, label, until_failure=until_failure)]
     except SideFoul as endless:  # the sandbox can start no other player
         return [result(CaseKind.BUILD, {}, endless.foul, start)]
 
@@ -374,14 +383,17 @@ def require_build(context: Context, entry: PlayerFiles) -> None:
         raise SideFoul(entry.name, benchmarks[0], Foul(built.verdict, built.message))
 
 
-def _play_tests(context: Context, entry: PlayerFiles, label: str) -> list[CaseResult]:
+def _play_tests(context: Context, entry: PlayerFiles, label: str, *, until_failure: bool) -> list[CaseResult]:
     limits = context.board.limits
     deadline = Deadline.of(limits.test_timeout_s, limits.case_timeout_s)
     results: list[CaseResult] = []
     waiting = list(context.board.tests)
     while waiting and not deadline.is_over:
         with context.seat(entry) as player:
-            results += _play_tests_with(context, entry, player, waiting, deadline, label)
+            for played in _play_tests_with(context, entry, player, waiting, deadline, label):
+                results.append(played)
+                if until_failure and played.verdict is not Verdict.ACCEPTED:
+                    return results
     for case in waiting:
         message = f"Not played: the tests together took more than {limits.test_timeout_s:g} s."
         foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, message)

@@ -4,7 +4,7 @@ accepted      build, tests and benchmarks against the anchor: two pairs of runs,
               estimate times, but not for ranking
 the anchor    build and tests only, if its benchmarks were already played and checked against another accepted
               example; otherwise its benchmarks, too, against itself; with a task's own program, as any accepted one
-all others    build and tests, then benchmarks if these are accepted: it may be too slow on the benchmarks only
+all others    build and tests until one fails, then benchmarks if all are accepted: it may be too slow only there
 skipped       examples that need a missing package or program, or whose directive `gpus` names other boards only
 """
 
@@ -108,7 +108,7 @@ def _judge(sitting: Sitting, example: Example, modes: Sequence[Mode]) -> Rehears
         submission = read_submission(example.path, login="example")
         if not (skipped := _why_elsewhere(submission, sitting.board) or why_skipped(submission)):
             for mode in modes:
-                judgement = sitting.judge(submission, mode, pairs=_PAIRS)
+                judgement = sitting.judge(submission, mode, pairs=_PAIRS, until_failure=True)
                 if judgement.verdict is not Verdict.ACCEPTED:
                     break
     except PullRankError as caught:
