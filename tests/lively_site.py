@@ -1,6 +1,6 @@
 """A small site that holds everything: a made-up season, and three boards.
 
-hostile     every text is an attack; one row is provisional
+hostile     every text is an attack, also the author's note and why a file is disqualified; one row is provisional
 unsettled   all rows are provisional
 untouched   no entries
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.task.task import load_task
+from scripts.ledger.description import CommitDescription
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.publishing.publish import build_site
 from tests.season.season import Size, make_season
@@ -39,17 +40,27 @@ def build_lively_site(folder: Path) -> Path:
     tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "unsettled", "untouched")]
     hostile = {"message": SCRIPT, "log": SCRIPT * 40, "note": SCRIPT, "steady": False, "run_url": "javascript:alert(1)"}
     mallory = judged(tasks[0].board("CPU"), "m" * 39, 0.7, day=32, machine={"device": SCRIPT}, **hostile)
+    of_commit = mallory.submission.model_copy(update={"head_sha": "a" * 40})
+    mallory = mallory.model_copy(update={"submission": of_commit})
     again = judged(tasks[0].board("CPU"), "donald", 1.402, day=34)
     hedy = [judged(task.board("CPU"), "hedy", 4.0, day=33.5, unsteady=1.6) for task in tasks[:2]]
     for index, judgement in enumerate([*season(tasks[0].board("CPU")), mallory, again, *hedy]):
         made.ledger.append(judgement, f"r{index}")
-    held = judged(tasks[0].board("CPU"), "zoe", 9.0, day=33)
-    made.ledger.append(held, "held")
-    checksum = next(
-        one for one in made.ledger.judgements("hostile").judgements if one.submission.login == "zoe"
-    ).checksum
-    made.ledger.append_moderation(
-        Moderation(id="held", action=Action.HOLD, judgement=checksum, reason="Too fast.", by=1, at=NOW)
+    for login, action, reason in (("zoe", Action.HOLD, "Too fast."), ("yuri", Action.DISQUALIFY, f"Caches: {SCRIPT}")):
+        made.ledger.append(judged(tasks[0].board("CPU"), login, 9.0, day=33), login)
+        (one,) = (one for one in made.ledger.judgements("hostile").judgements if one.submission.login == login)
+        made.ledger.append_moderation(
+            Moderation(id=login, action=action, judgement=one.checksum, reason=reason, by=1, at=NOW)
+        )
+    made.ledger.append_description(
+        CommitDescription(
+            task="hostile",
+            pull_request=of_commit.pull_request,
+            head_sha=of_commit.head_sha,
+            co_authors=tuple(f"{'w' * 37}{number:02}" for number in range(8)),
+            note=f"{SCRIPT} {'w' * 300}\n\n1. Tiles\n2. Prefetch",
+            at=NOW,
+        )
     )
     code = f"x = 1  # {SCRIPT}\n" + "y = " + "1 + " * 200 + "1\n"
     site = folder / "pages" / "cup"
@@ -80,6 +91,7 @@ def one_of_each(site: Path) -> dict[str, str]:
         "earlier edition": next((site / "softmax/H100/_editions").rglob("index.html")).relative_to(site).as_posix(),
         "author": "authors/edsger/index.html",
         "machines": "machines/index.html",
+        "hacks": "hacks/index.html",
         "guide": "guides/judging/index.html",
         "no such page": "404.html",
     }
