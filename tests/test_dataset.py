@@ -38,7 +38,7 @@ def write(season: Season, out: Path, *, now: datetime = END, without: tuple[str,
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "submissions.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (out / "ranked.jsonl").read_text().splitlines()]
 
 
 def test_each_ranked_judgement_has_a_line_with_its_code_and_times(made: tuple[Path, Season], tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_each_ranked_judgement_has_a_line_with_its_code_and_times(made: tuple[Pa
 
 def test_parquet_has_the_same_rows_with_types(made: tuple[Path, Season], tmp_path: Path) -> None:
     write(made[1], tmp_path)
-    types, rows = parquet(tmp_path, "submissions")
+    types, rows = parquet(tmp_path, "ranked")
     assert types["score_us"] == "DOUBLE" and "TIMESTAMP" in types["finished_at"]
     for row, line in zip(rows, lines(tmp_path), strict=True):
         assert json.loads(row["cases"]) == line["cases"] and json.loads(row["software"]) == line["software"]

@@ -121,6 +121,7 @@ SLIM_MINUTES = 15
 LARGE = {
     ("check.yml", "check"): "the sandbox",
     ("ci.yml", "test"): "the sandbox",
+    ("dataset.yml", "write"): "memory for all judgements",
     ("evaluate.yml", "judge"): "the sandbox",
     ("publish.yml", "build"): "memory and time for the whole site",
 }

@@ -290,6 +290,32 @@ def test_the_tests_never_run_on_a_forks_code(contest: Contest) -> None:
     assert len(replies) == 2 and "a fork's code" in replies[0] and "needs write access" in replies[1]
 
 
+def test_the_data_set_is_released_if_the_settings_allow_it_and_there_is_one(contest: Contest) -> None:
+    released: list[tuple[dict[str, str], str]] = []
+
+    def release(play: Play) -> None:
+        assert play.token and play.token.scopes == {"contents": "write"}
+        assert sorted(path.name for path in play.workspace.iterdir()) == ["dataset"], "no code of the repository"
+        released.append((play.environments[-1], (play.workspace / "dataset/ranked.jsonl").read_text()))
+
+    contest.hub.instead["gh release create"] = release
+    settings = (ROOT / ".github/pullrank.yml").read_text()
+    for allowed in (False, True):
+        if allowed:
+            contest.world.commit({".github/pullrank.yml": f"{settings}\ndataset: {{license: CC-BY-4.0}}\n"})
+        contest.hub.schedule("dataset.yml")
+        contest.hub.settle()
+        assert contest.results("dataset.yml") == ["write: success", "release: skipped"] * (1 + allowed)
+    contest.open()
+    contest.hub.schedule("dataset.yml")
+    contest.hub.settle()
+    assert contest.results("dataset.yml")[-2:] == ["write: success", "release: success"]
+    ((environment, lines),) = released
+    (line,) = map(json.loads, lines.splitlines())
+    assert (line["login"], line["code"], line["license"]) == ("alice", SOURCE.decode(), "CC-BY-4.0")
+    assert environment["GH_REPO"] == "acme/kernels" and environment["GH_TOKEN"]
+
+
 @pytest.mark.parametrize("site", [None, SITE | {"build_type": "legacy"}], ids=["no site", "a site from a branch"])
 def test_a_push_before_setup_ends_green_and_says_how_to_get_a_site(
     contest: Contest, site: dict[str, Any] | None

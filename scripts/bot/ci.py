@@ -9,7 +9,7 @@ REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
 REQUEST, JUDGE, GITHUB_RUN_ID, GITHUB_OUTPUT; CHECK, ARTIFACT, DIGEST  report; the last three if known
 REQUEST, REFUSAL                                                       report, of a request that resolve refused
 REQUEST; READER_KEY if there is one                                    review
-GITHUB_OUTPUT                                                          publish
+GITHUB_OUTPUT                                                          publish, dataset
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
 PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT                                  prepare-check
 PULL_REQUEST, HEAD_SHA, CHECK, GITHUB_RUN_ID                           report-check
@@ -253,6 +253,40 @@ def publish_command(out: Path) -> None:
     for line in (*merged.notes, *report.lines):
         say(line)
     say(f"{report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
+
+
+@ci.command("dataset")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to put the files.")
+def dataset_command(out: Path) -> None:
+    """Write the data set of this checkout and the ledger, if the settings allow one.
+
+    Example: pullrank ci dataset --out dataset
+    """
+    from harness.task.task import load_tasks
+    from scripts.competition.merged import MergedFiles
+    from scripts.pages.publishing.dataset import write_dataset
+
+    (outputs,) = require_environment("GITHUB_OUTPUT")
+    workflow = Workflow()
+    rows = 0
+    if allowed := workflow.settings.dataset:
+        merged = MergedFiles(workflow.root)
+        with workflow.open_ledger(under("judgements", "moderation", "accounts")) as branch:
+            report = write_dataset(
+                load_tasks(workflow.root / "tasks"),
+                branch.ledger,
+                out,
+                sources=merged.source_of,
+                settings=allowed,
+                now=datetime.now(UTC),
+            )
+        rows = report.rows
+        for line in (*merged.notes, *map(str, report.faults)):
+            say(line)
+        say(f"{rows} ranked judgements; left out: {sum(report.left_out.values())}")
+    else:
+        say("no data set: `dataset` in .github/pullrank.yml names no licence")
+    write_outputs(Path(outputs), {"rows": str(rows)})
 
 
 def _why_no_site(workflow: Workflow) -> str:

@@ -54,6 +54,6 @@ def dataset(ledger: Path | None, tasks: Path | None, submissions: Path | None, o
     if as_json:
         click.echo(json.dumps({"rows": report.rows, "left_out": report.left_out, "faults": len(report.faults)}))
         return
-    click.echo(f"{out}: submissions.parquet and submissions.jsonl, {report.rows} ranked judgements")
+    click.echo(f"{out}: ranked.parquet and ranked.jsonl, {report.rows} ranked judgements")
     for reason, count in report.left_out.items():
         click.echo(f"Left out: {count} {reason}.")

@@ -34,7 +34,7 @@ from scripts.pages.parts.words import iso
 from scripts.pages.publishing.load import BoardFiles, boards_of
 from scripts.standings.standings import standings
 
-NAME = "submissions"
+NAME = "ranked"
 
 
 class _Entry(NamedTuple):
@@ -80,7 +80,7 @@ class DataSetReport:
 def write_dataset(
     tasks: Sequence[Task], ledger: Ledger, out: Path, *, sources: Sources, settings: DataSet, now: datetime
 ) -> DataSetReport:
-    """Write `submissions.parquet` and `submissions.jsonl` to the folder `out`.
+    """Write `ranked.parquet` and `ranked.jsonl` to the folder `out`.
 
     Raises:
         LedgerError: the ledger's judgements cannot be read, or a decision about one.
