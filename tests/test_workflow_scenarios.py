@@ -932,7 +932,7 @@ def test_the_judge_sees_no_token_and_other_jobs_only_their_own(contest: Contest)
     assert {"bundle.zip", "harness.pyz", "hosted.sh", "judge.lock"} <= {path.name for path in seen}
     assert not [path for path in seen if ".git" in path.parts]
     # Nor does any other job hold more than its own token, or ask for what that does not allow.
-    for played in contest.hub.played:
+    for played in [one for one in contest.hub.played if one.result != "skipped"]:
         tokens = {value for env in played.environments for value in env.values() if value.startswith("ghs_")}
         assert played.token and tokens <= {played.token.value}
     assert not [entry for entry in contest.server.log if entry.status in (401, 403)]
