@@ -91,6 +91,15 @@ def test_a_mended_task_rejects_wrong_forms_and_has_an_anchor_that_is_right(tmp_p
     assert "+anchor: examples/accepted/times.py" in said
 
 
+def test_a_check_is_not_wrapped_if_an_accepted_example_would_be_wrong_then(tmp_path, capsys):
+    """Even if that example fails on this machine for another reason."""
+    kept = "    if data.numel() > 1000:\n        raise ValueError('too long')\n    return data[None] * 0.5\n"
+    source = kernelbot_task(tmp_path / "set" / "half", solutions__correct__kept=f"def custom_kernel(data):\n{kept}")
+    task = imported(tmp_path / "tasks", source, "--mend", "--sandbox", "none")["half"]
+    assert "not wrapped, as examples/accepted/kept.py would be wrong then" in capsys.readouterr().out
+    assert "mismatch" not in task.reference
+
+
 @pytest.mark.parametrize("is_oldest", [False, True])
 def test_a_wrapped_check_rejects_what_the_check_alone_accepts(is_oldest):
     reference = REFERENCE.partition("def check")[0] + OLDEST if is_oldest else REFERENCE

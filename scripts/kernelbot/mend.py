@@ -83,6 +83,11 @@ class _Trial:
         return {path for path, is_good in examples.items() if is_good and path.startswith(_ACCEPTED)}
 
     @property
+    def wrong(self) -> set[str]:
+        """The accepted examples that got WA here."""
+        return {path for path, why in self.others.items() if path.startswith(_ACCEPTED) and why.startswith("WA")}
+
+    @property
     def others(self) -> dict[str, str]:
         """The examples that were judged, but not as their folders say, each with its verdict and message."""
         return {
@@ -160,14 +165,15 @@ def _for_cpu(files: Mapping[str, bytes]) -> Files:
 
 
 def _with_form(found: FoundTask, files: Files, trial: _Trial, sandbox: str, notes: list[str]) -> tuple[Files, _Trial]:
-    """Wrap a check that accepts a wrong form, unless an example that is right now would no longer be."""
+    """Wrap a check that accepts a wrong form, unless that makes an accepted example wrong."""
     accepts = ", ".join(trial.wrong_forms)
     wrapped = {**files, "reference.py": wrapped_reference(files["reference.py"], accepts)}
     again = _try(found, wrapped, sandbox)
-    lost = sorted(trial.right - again.right) if again else []
+    # An example that was not right before may still show that honest answers have another form.
+    lost = sorted((trial.right - again.right) | (again.wrong - trial.wrong)) if again else []
     if again and not lost:
         return wrapped, again
-    notes.append(f"its check accepts {accepts}; not wrapped, as {', '.join(lost)} would no longer be accepted")
+    notes.append(f"its check accepts {accepts}; not wrapped, as {', '.join(lost)} would be wrong then")
     return files, trial
 
 
