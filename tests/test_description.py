@@ -35,12 +35,12 @@ TEMPLATE = "<!--\nA submission? Add one file.\n-->\n## What it does\n"
         ("Co-authored-by: @" + "g" * 40, ()),
         ("Co-authored-by: @" + "g-" * 19 + "g", ("g-" * 19 + "g",)),
         ("Co-authored-by: @grаce", ()),
-        ("Co-authored-by: @ADA", ()),
+        ("Co-authored-by: @ada", ()),
     ],
 )
 def test_only_a_line_with_a_certain_login_names_a_co_author(line: str, co_authors: tuple[str, ...]) -> None:
     body = f"Faster.\n\n{line}\n"
-    assert read_description(body, "ada") == (co_authors, "Faster."), (
+    assert read_description(body, "Ada") == (co_authors, "Faster."), (
         "no such line is in the note: it may hold an address"
     )
 
