@@ -173,7 +173,7 @@ def _say(part: str, done: int, total: int, each_s: float, note: str) -> None:
 def _play_duels(board: Board, raw: Raw, part: str, sources: tuple[str, str], duels: int) -> None:
     from harness.judge import open_context
     from harness.rules.duel import play_duel
-    from harness.rules.game import require_build
+    from harness.rules.examine import require_build
     from harness.rules.runs import Runs
 
     challenger, champion = (_submission(source, f"side-{n}") for n, source in enumerate(sources))

@@ -19,7 +19,7 @@ from harness.records.errors import JudgeError, SubmissionError, TaskError
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult
 from harness.records.verdict import Verdict
-from harness.rules import game
+from harness.rules import examine
 from harness.rules.context import Context
 from harness.task.compile import explain, ran_out_of_memory, recipe_of
 from harness.task.submission import Submission, read_submission
@@ -83,7 +83,7 @@ def hopper() -> Iterator[Context]:
 def build(context: Context, path: Path) -> tuple[CaseResult, str]:
     """The verdict and the output of a file's build, without a call."""
     entry = context.entry(str(path.stem), read_submission(path, login="ada"))
-    return game.build(context, entry, []), context.logs.get(entry.name, "")
+    return examine.build(context, entry, []), context.logs.get(entry.name, "")
 
 
 # The command

@@ -25,7 +25,7 @@ from harness.judge import Sitting, open_context
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
-from harness.rules.game import build
+from harness.rules.examine import build
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.compile import recipe_of
 from harness.task.submission import read_directives

@@ -11,7 +11,8 @@ from harness.records.stats import Interval
 from harness.records.verdict import Verdict, overall
 from harness.referee.sampling import SAMPLES, WARMUPS, Blocks, Play, Windows, is_steady, play_until_decided
 from harness.rules.context import Context
-from harness.rules.game import Game, _test_seed
+from harness.rules.examine import _test_seed
+from harness.rules.game import Game
 from harness.task.submission import Champion, Submission
 from harness.task.task import Case
 

@@ -1,4 +1,4 @@
-"""The rules of the game: build, tests, benchmarks, duel.
+"""The rules of the game: build, tests, benchmarks, duel.  `examine` has the first two.
 
 build        import the submission, and call it once per shape; CE if the import fails
 tests        all of them, so that the participant sees every failure
@@ -11,35 +11,29 @@ duel         if it could take first place: against the champion
 
 from __future__ import annotations
 
-import contextlib
-import math
 import random
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness.gpu.vendors import Profiler
 from harness.records.counters import Counters
 from harness.records.errors import TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
-from harness.records.judgement import CaseResult, Digests
-from harness.records.profile import Profile
+from harness.records.judgement import CaseResult
 from harness.records.stats import LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, score
-from harness.records.times import Duel, Forfeit, Timing
+from harness.records.times import Duel, Forfeit
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.referee.orders import Deadline
 from harness.rules.context import ANCHOR, Context
 from harness.rules.duel import play_duel
+from harness.rules.examine import examine, require_build, result
 from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.rules.runs import Runs
-from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import PlayerFiles
 from harness.sandbox.watched_memory import Meminfo
-from harness.task.compile import Recipe
 from harness.task.submission import Champion, Submission, read_submission
 from harness.task.task import Board, Case
 
@@ -296,169 +290,7 @@ class Match:
             self.results[fault.side].append(result(CaseKind.BENCHMARK, fault.case.params, fault.foul, start))
 
 
-# ---------------------------------------------------------------------- build and tests
-
-
-def examine(
-    context: Context, entry: PlayerFiles, cases: list[Case], *, label: str = "", until_failure: bool = False
-) -> list[CaseResult]:
-    """Build an entry for these cases and, if that succeeds, play all tests, or those until the first failure.
-
-    `label` prefixes progress events.
-    """
-    context.report(f"{label}build", 0, 1)
-    context.probe(cases)
-    start = time.monotonic()
-    try:
-        built = build(context, entry, cases)
-        if built.verdict is not Verdict.ACCEPTED:
-            return [built]
-        return [built, *_play_tests(context, entry, label, until_failure=until_failure)]
-    except SideFoul as endless:  # the sandbox can start no other player
-        return [result(CaseKind.BUILD, {}, endless.foul, start)]
-
-
-def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult:
-    """Import a submission and call it once per shape on throw-away inputs; then make its caches read-only.
-
-    A compiled submission is sealed before any of its code runs, so that it cannot replace its own library.  If one uses
-    torch.compile, fresh players also call it with each benchmark alone, as in a run: what is compiled depends on the
-    shapes that came before.
-    """
-    limits = context.board.limits
-    start = time.monotonic()
-    if entry.recipe and (foul := _compile(context, entry, entry.recipe)):
-        return result(CaseKind.BUILD, {}, foul, start)
-    deadline = Deadline.of(limits.compile_timeout_s, limits.first_call_s)
-    if entry.recipe:
-        foul = _try_cases(context, entry, cases, deadline, building=False)
-    else:
-        foul = _try_cases(context, entry, cases, deadline, building=True)
-        if not foul and context.sandbox.has_inductor_cache(entry):
-            for case in cases:
-                if case.kind is CaseKind.BENCHMARK and not deadline.is_over:
-                    _try_cases(context, entry, [case], deadline, building=True)  # a foul happens again in its run
-        context.sandbox.seal(entry)
-    return result(CaseKind.BUILD, {}, foul, start)
-
-
-def _try_cases(
-    context: Context, entry: PlayerFiles, cases: Sequence[Case], deadline: Deadline, *, building: bool
-) -> Foul | None:
-    """Have a fresh player import the submission and call it once per case; return the foul of the import, if any."""
-    with contextlib.ExitStack() as stack:
-        with deadline.paused():  # the sandbox may only just start
-            player = stack.enter_context(context.seat(entry, building=building))
-        try:
-            referee = context.referee(player)
-            referee.load(min(context.board.limits.compile_timeout_s, math.ceil(deadline.left_s)))
-            deadline.phase_ends += player.starved_s
-            # A foul in a call will happen again, and be reported, when its case is played.
-            with contextlib.suppress(Foul):
-                for case in cases:
-                    referee.call(case.params, context.seed(), deadline, checked=False)
-        except Foul as error:
-            return error
-    return None
-
-
-def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | None:
-    with context.seat(entry, building=True) as player:
-        foul = None
-        try:
-            context.referee(player).compile(recipe, context.board.limits.compile_timeout_s)
-        except Foul as error:
-            foul = error
-    context.sandbox.seal(entry)
-    return foul
-
-
-def require_build(context: Context, entry: PlayerFiles) -> None:
-    """Build an entry for the benchmarks, unless an earlier game did.  Raises SideFoul."""
-    if context.sandbox.is_sealed(entry):
-        return
-    benchmarks = list(context.board.benchmarks)
-    built = build(context, entry, benchmarks)
-    if built.verdict is not Verdict.ACCEPTED:
-        raise SideFoul(entry.name, benchmarks[0], Foul(built.verdict, built.message))
-
-
-def _play_tests(context: Context, entry: PlayerFiles, label: str, *, until_failure: bool) -> list[CaseResult]:
-    limits = context.board.limits
-    deadline = Deadline.of(limits.test_timeout_s, limits.case_timeout_s)
-    results: list[CaseResult] = []
-    waiting = list(context.board.tests)
-    while waiting and not deadline.is_over:
-        with context.seat(entry) as player:
-            for played in _play_tests_with(context, entry, player, waiting, deadline, label):
-                results.append(played)
-                if until_failure and played.verdict is not Verdict.ACCEPTED:
-                    return results
-    for case in waiting:
-        message = f"Not played: the tests together took more than {limits.test_timeout_s:g} s."
-        foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
-        results.append(result(CaseKind.TEST, case.params, foul, time.monotonic()))
-    return results
-
-
-def _play_tests_with(
-    context: Context, entry: PlayerFiles, player: PlayerHandle, waiting: list[Case], deadline: Deadline, label: str
-) -> Iterator[CaseResult]:
-    """Play tests until all are done or the player can no longer be used."""
-    referee = context.referee(player, first_call_s=context.first_call_s(entry))
-    is_loaded = False
-    while waiting and not deadline.is_over:
-        case = waiting.pop(0)
-        context.report(f"{label}test", len(context.board.tests) - len(waiting) - 1, len(context.board.tests))
-        seed = _test_seed(context, case, len(context.board.tests) - len(waiting) - 1)
-        start, foul = time.monotonic(), None
-        try:
-            if not is_loaded:
-                referee.load(context.board.limits.compile_timeout_s)
-                deadline.phase_ends += player.starved_s
-                is_loaded = True
-            referee.call(case.params, seed, deadline, digested=True)
-        except Foul as error:
-            foul = error
-        yield result(CaseKind.TEST, case.params, foul, start, seed, digests=referee.digests)
-        if foul and foul.verdict is not Verdict.WRONG_ANSWER:
-            break
-
-
-def _test_seed(context: Context, case: Case, index: int) -> int:
-    """The seed of a test: from task.yml in mode `test`, so that it is repeatable; otherwise secret."""
-    if context.replay:
-        seed = context.replay.test_seed(index)
-    else:
-        seed = case.public_seed if context.mode is Mode.TEST else None
-    return context.seed() if seed is None else seed
-
-
 def _anchor_of(board: Board) -> Submission:
     if board.task.anchor is None:
         raise TaskError(f"{board.task.name} has no anchor; add an accepted example to examples/accepted/")
     return read_submission(board.task.anchor, login="anchor")
-
-
-def result(
-    kind: CaseKind,
-    params: Mapping[str, Any],
-    foul: Foul | None,
-    start: float,
-    seed: int | None = None,
-    timing: Timing | None = None,
-    profile: Profile | None = None,
-    digests: Digests | None = None,
-) -> CaseResult:
-    """The result of a case that began at `start` (`time.monotonic()`); accepted if there is no foul."""
-    return CaseResult(
-        kind=kind,
-        params=dict(params),
-        verdict=foul.verdict if foul else Verdict.ACCEPTED,
-        message=foul.message[:MAX_MESSAGE] if foul else "",
-        seconds=time.monotonic() - start,
-        seed=seed,
-        timing=timing,
-        profile=profile,
-        digests=None if foul else digests,
-    )

@@ -33,11 +33,11 @@ from harness.records.fields import Digest, Login, Name
 from harness.records.judgement import Claim
 from harness.records.stats import Interval
 from scripts.competition.settings import Gpu
-from scripts.ledger.description import MAX_CO_AUTHORS, Descriptions, find_description
+from scripts.ledger.description import MAX_CO_AUTHORS, Descriptions, co_authors_of
 from scripts.pages.parts.taken_out import TakenOut
 from scripts.standings.first_place import Record
 from scripts.standings.roofline import Roofline, Throughput, find_floor_score_us
-from scripts.standings.rows import Row, gap_between
+from scripts.standings.rows import gap_between
 from scripts.standings.standings import Standings
 from scripts.standings.ties import ahead_of, are_tied, tied_ranks
 
@@ -68,8 +68,7 @@ class RowFacts(SiteModel):
 
     An unproven row looks faster than the champion by more than a tie, but has not won their duel.  A provisional row's
     interval is too wide to take a place: it ranks after all others.  Older sites lack both, and `co_authors`, whom the
-    author names.  `unmerged`, whether the
-    row's pull request is not merged yet, is None for a ledger.
+    author names.  `unmerged`, whether the row's pull request is not merged yet, is None for a ledger.
     """
 
     task: Name
@@ -231,7 +230,7 @@ def facts_of(
                 "task": task.name,
                 "gpu": board.gpu,
                 **row.facts,
-                "co_authors": _co_authors(row, descriptions or {}),
+                "co_authors": co_authors_of(row.judgements, descriptions or {}),
                 "limit": floor / row.score_us.value if floor else None,
                 "unmerged": None,
                 "cases": [case.facts(roofline) for case in row.cases],
@@ -242,11 +241,6 @@ def facts_of(
         "taken_out": [one.facts for one in taken_out],
     }
     return BoardFacts.model_validate_json(json.dumps(facts))
-
-
-def _co_authors(row: Row, descriptions: Descriptions) -> tuple[str, ...]:
-    found = find_description(row.judgements, descriptions)
-    return found.co_authors if found else ()
 
 
 def _record(record: Record) -> dict[str, Any]:

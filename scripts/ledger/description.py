@@ -44,6 +44,12 @@ class CommitDescription(Fact):
         return Path("descriptions", self.task, f"{self.pull_request}-{self.head_sha[:12]}.json")
 
 
+def co_authors_of(judgements: Iterable[Judgement], descriptions: Descriptions) -> tuple[str, ...]:
+    """The co-authors in that description; empty if there is none."""
+    found = find_description(judgements, descriptions)
+    return found.co_authors if found else ()
+
+
 def find_description(judgements: Iterable[Judgement], descriptions: Descriptions) -> CommitDescription | None:
     """The description of a file's newest commit that has one; `judgements` are the file's, oldest first."""
     commits = ((one.submission.pull_request, one.submission.head_sha) for one in reversed([*judgements]))

@@ -145,7 +145,7 @@ class ReviewedFile:
         return {id(place.node.value) for place in self.places if isinstance(place.node, ast.Expr)}
 
     def called_before(self, name: str, line: int) -> bool:
-        """Whether a call before this line may have changed what a name stands for."""
+        """Whether a call before this line may have changed the value of a name."""
         return self._first_changes.get(name, line) < line
 
     @cached_property

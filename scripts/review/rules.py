@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from harness.task.submission import MAX_BYTES
 from scripts.common.text import plain, shorten
 from scripts.review.reviewed_file import ReviewedFile, VisitedNode, root_of
 
-MAX_BYTES = 256 * 1024
 MOST_LINES = 8
 """Lines that a rule lists."""
 LONGEST_LINE = 160

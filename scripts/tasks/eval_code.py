@@ -31,6 +31,7 @@ _MAIN = {"harness/judge.py": "the main path: a submission and a board in, a judg
 _WALLS = {"harness/sandbox/sandbox.py": "the sandbox that the submission runs in"}
 _REFEREE = {
     "harness/rules/game.py": "the order of play, until a case is not accepted",
+    "harness/rules/examine.py": "builds and tests the submission",
     "harness/referee/referee.py": "one call: inputs, window, output, check",
     "harness/referee/host_memory.py": "on a CPU: passes inputs and outputs through the player's memory",
     "harness/referee/sealed.py": "on NVIDIA's GPUs: reveals inputs for one window, and times it on the GPU",

@@ -16,7 +16,6 @@ which consist of letters, digits and hyphens.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
 from harness.records.counters import Counters
@@ -205,12 +204,12 @@ def _profiles(judgement: Judgement, board: Board, roofline: Roofline) -> str:
         return ""
     head = ("Part", "Where", "Calls:", "Time:", "Share:")
     said: list[str] = []
-    numbers = {json.dumps(dict(case.params)): number for number, case in enumerate(board.benchmarks, 1)}
+    wanted = [dict(case.params) for case in board.benchmarks]
     for place, (case, one) in enumerate(profiles[:MAX_PROFILES], 1):
         call = f"{case_name(case.kind, case.params)}, one call of {roofline.line(case.params, one.call_us)}"
         said.append(f"{call}:\n\n{table(head, _parts(one))}")
         if one.counters and one.counters.kernels:
-            number = numbers.get(json.dumps(case.params), place)
+            number = wanted.index(case.params) + 1 if case.params in wanted else place
             said.append(_kernels(one.counters, number, judgement.run_url))
     troubles = [inline(trouble, 500) for trouble in troubles_of(judgement.profiles)]
     return "\n\n".join([*said, *troubles, WORD])

@@ -180,7 +180,7 @@ class RepositoryState:
         spare: our superfluous second comments: pull request by comment id.
         places: of judged requests, by request id.
         duels: all that are due.
-        holds: decisions that hold first rows which nobody has reviewed.
+        holds: decisions that hold first rows without a review.
         provisional: the judgings of provisional rows that are due, the one that waits longest first.
         published_at: start of the last publish.yml run.
         decided_at: a maintainer's last moderation, such as a hold or a release.

@@ -16,7 +16,7 @@ from scripts.standings.standings import Standings
 
 
 def find_holds(tables: Iterable[Standings], decisions: Iterable[Moderation], now: datetime) -> Iterator[Moderation]:
-    """A decision for each judgement of a board's first row, if nobody has decided about any of them yet."""
+    """A decision for each judgement of a board's first row, if there is no decision about any of them yet."""
     decided = {one.judgement for one in decisions if one.action is not Action.WITHDRAW}
     for table in tables:
         first = table.champion

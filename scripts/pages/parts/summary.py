@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.records.stats import Interval
 from harness.task.task import Board
-from scripts.ledger.description import find_description
+from scripts.ledger.description import co_authors_of
 from scripts.pages.parts.paths import changes_url, pull_url, submission_path
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import note_of
@@ -208,8 +208,7 @@ def _place(
     leader, newest = table.leader_of(row), row.newest
     limit = floor / row.score_us.value if floor else None
     unmerged = site.is_unmerged(newest)
-    described = find_description(row.judgements, site.descriptions)
-    co_authors = described.co_authors if described else ()
+    co_authors = co_authors_of(row.judgements, site.descriptions)
     position: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(Position)}
     return Place(
         **position | {"note": note_of(row)},
