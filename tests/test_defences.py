@@ -6,8 +6,8 @@
 
 A defence is turned off in the judge itself: on the referee's side by replacing a method, on the player's by changing
 a line of what is copied behind the walls.  What counts as success does not hang on a quiet machine: wrong output that
-is accepted, a time that is a fraction of the honest one, work before a call, or something read, held, blocked or left behind that must not
-be.  Players are stopped by signals here, which is what every machine has.
+is accepted, a time that is a fraction of the honest one, work before a call, or something read, held, blocked or left
+behind that must not be.  Players are stopped by signals here, which is what every machine has.
 """
 
 import contextlib
