@@ -29,6 +29,7 @@ from harness.records.stats import DUEL_LOOKS, MIN_PAIRS
 from harness.records.times import Duel
 from harness.records.verdict import Verdict
 from harness.sandbox.sandbox import Kind, Sandbox, choose_kind, require_gpus
+from harness.shared_sandbox import open_sandbox
 from harness.task import torch_compiler
 from harness.task.compile import recipe_of
 from harness.task.submission import Champion, Submission
@@ -37,6 +38,8 @@ from harness.task.task import Board, Case, Language
 if TYPE_CHECKING:
     from harness.rules.context import Context
     from harness.rules.game import Game
+
+_UNWATCHED = "a GPU driver that reports clocks and load during runs: they are not watched"
 
 __all__ = ["Dueled", "Sitting", "duel", "judge", "open_context"]
 
@@ -281,8 +284,8 @@ def open_context(
     sources = (*(file.source for file in files), board.task.anchor_source)
     # Not on a GPU, where it has not been tried: if the import used CUDA, no player could, as players are forks.
     compiles = not device.is_gpu and any(map(torch_compiler.is_used_by, sources))
-    with Sandbox(
-        kind,
+    with open_sandbox(
+        kind=kind,
         memory_gib=board.limits.memory_gib,
         gpu_memory_gib=board.limits.gpu_memory_gib,
         shown=shown,
@@ -297,8 +300,8 @@ def open_context(
                 board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler,
                 needs_quiet=needs_quiet,
             )  # fmt: skip
-            if device.is_gpu and not context.gpu.sees:
-                sandbox.missing.append("a GPU driver that reports clocks and load during runs: they are not watched")
+            if device.is_gpu and not context.gpu.sees and _UNWATCHED not in sandbox.missing:
+                sandbox.missing.append(_UNWATCHED)
             yield context
 
 

@@ -83,6 +83,15 @@ def library(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def shared_sandbox():
+    """One sandbox for the judgings of a module, which take turns in it: starting one takes seconds."""
+    from harness.shared_sandbox import share_sandbox
+
+    with share_sandbox():
+        yield
+
+
+@pytest.fixture(scope="module")
 def expressions():
     """GitHub's evaluator of expressions."""
     from tests.actions import Expressions

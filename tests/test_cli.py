@@ -31,6 +31,7 @@ from scripts.cli import COMMANDS, cli, run
 from scripts.common.terminal import Display, time_left
 from tests.terminal import Terminal
 
+pytestmark = pytest.mark.usefixtures("shared_sandbox")
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tasks" / "tiny"
 GOOD = "def custom_kernel(data):\n    return data + 1\n"

@@ -24,6 +24,7 @@ from harness.task.submission import Submission
 from harness.task.task import load_task
 from scripts.commands.duel import decision, facts, show
 
+pytestmark = pytest.mark.usefixtures("shared_sandbox")
 TINY = Path(__file__).parent / "tasks" / "tiny"
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
 SLOW = "import time\ndef custom_kernel(data):\n    time.sleep(0.01)\n    return data + 1\n"

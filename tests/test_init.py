@@ -22,6 +22,7 @@ from scripts.competition.settings import SETTINGS, load_settings
 from scripts.submit.follow import BoardNews, BoardProgress, read_result
 from tests.competition import ROOT, SOURCE, judgement_of
 
+pytestmark = pytest.mark.usefixtures("shared_sandbox")
 AGENTS = (ROOT / "AGENTS.md").read_text()
 
 

@@ -29,7 +29,7 @@ from tests import cores
 from tests.loads import busy_loops
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
-pytestmark = pytest.mark.walls
+pytestmark = [pytest.mark.walls, pytest.mark.usefixtures("shared_sandbox")]
 
 GOOD = "import torch\ndef custom_kernel(data):\n    return data + 1\n"
 SLOW = "import time\ndef custom_kernel(data):\n    time.sleep(0.001)\n    return data + 1\n"
@@ -56,12 +56,14 @@ def read_again(judgement):
     return judgement
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def sitting(board):
     """For files that differ in their verdict alone; on all cores, of which the referee takes one."""
+    ours = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores.ALL)
     with Sitting(replace(board, limits=replace(board.limits, case_timeout_s=1))) as sitting:
         yield sitting
+    os.sched_setaffinity(0, ours)
 
 
 @pytest.fixture

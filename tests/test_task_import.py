@@ -21,6 +21,7 @@ from scripts.kernelbot.kind import why_script
 
 SETS = Path(__file__).parent / "kernelbot"
 SCALE = SETS / "first" / "scale_py"
+pytestmark = pytest.mark.usefixtures("shared_sandbox")
 OLD = """\
 import torch
 

@@ -21,6 +21,7 @@ from scripts.tasks.archive import with_deadline
 from scripts.tasks.diff import Effect, find_changes
 from scripts.tasks.writing import SCHEMA, SCHEMA_LINE, schema_text
 
+pytestmark = pytest.mark.usefixtures("shared_sandbox")
 ROOT = Path(__file__).parent.parent
 TINY = ROOT / "tests" / "tasks" / "tiny"
 NOW = datetime(2026, 11, 21, 17, 0, tzinfo=UTC)
@@ -112,7 +113,7 @@ def test_a_new_task_passes_the_check_as_it_is(arguments, tmp_path, capsys):
         (["ok", "--gpu", "cpu"], "ok/task.yml:16: gpus[0]: unknown GPU 'cpu'; did you mean 'CPU'?"),
         (["ok", "--gpu", "CPU", "--gpu", "CPU"], "'CPU' appears twice"),
         (["ok", "--about", "a\x07b"], "control character"),
-        (["ok", "--lang", "cu", "--gpu", "CPU", "--gpu", "H100"], "create one task for CPU and one for the GPUs"),
+        (["ok", "--lang", "cu", "--gpu", "CPU", "--gpu", "H100"], "tasks/causalconv1d is a task for both"),
     ],
 )
 def test_a_task_that_cannot_be_created_leaves_no_files(arguments, message, tree, capsys):

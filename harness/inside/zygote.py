@@ -119,7 +119,8 @@ def _end_session() -> None:
 
 
 def _warm_up(preload: tuple[str, ...]) -> None:
-    # First calls cost milliseconds.  One element only: a larger tensor starts a thread pool, which a fork would break.
+    # The many objects of an import are all kept: looking for garbage among them takes a tenth of its time.
+    gc.disable()
     import torch
 
     from harness.inside import player  # noqa: F401
@@ -129,10 +130,12 @@ def _warm_up(preload: tuple[str, ...]) -> None:
     for module in preload:
         with contextlib.suppress(Exception):  # the submission that needs it says so
             importlib.import_module(module)
+    # First calls cost milliseconds.  One element only: a larger tensor starts a thread pool, which a fork would break.
     torch.empty_strided((1,), (1,)).add_(1).as_strided((1,), (1,)).data_ptr()
     _end_threads()
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _end_threads() -> None:

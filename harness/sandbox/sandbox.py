@@ -12,6 +12,7 @@ Inside it, the warm parent (`zygote`) forks players, each in an inner sandbox of
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.resources
 import json
 import os
@@ -80,13 +81,20 @@ def find_faults() -> list[str]:
     if missing := [tool for tool in ("unshare", "setpriv", "mount") if os.geteuid() == 0 and not shutil.which(tool)]:
         return [f"{', '.join(missing)} is missing: apt install util-linux mount"]
     try:
-        with (
-            Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox,
-            sandbox.seat(PlayerFiles(name="probe", files={})),
-        ):
-            return []
+        _try_sandbox(shutil.which("bwrap"), os.geteuid())
     except JudgeError as error:
         return [f"the sandbox does not start here: {error}{bubblewrap.remedy()}"]
+    return []
+
+
+@functools.cache
+def _try_sandbox(_program: str, _user: int) -> None:
+    """Start a sandbox and a player in it; once per process, if it works.  Raises JudgeError."""
+    with (
+        Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox,
+        sandbox.seat(PlayerFiles(name="probe", files={})),
+    ):
+        pass
 
 
 def gpu_walls(device: Device, world_size: int = 1) -> Shown | None:

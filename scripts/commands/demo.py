@@ -101,10 +101,13 @@ def demo(serve: bool, port: int, out: Path | None) -> int:
 
     Example: pullrank demo --no-serve --out demo
     """
+    from harness.shared_sandbox import share_sandbox
+
     require_clone("demo")
     with _scratch_folder(out) as folder:
         competition = DemoCompetition(folder, tasks_of(ENTRIES, folder / "tasks"), faults=_wall_faults())
-        exit_code = competition.hold(ENTRIES)
+        with share_sandbox():
+            exit_code = competition.hold(ENTRIES)
         competition.show_boards()
         site, report = competition.build_site()
         for line in report.lines:
@@ -145,13 +148,16 @@ def _wall_faults() -> str:
 
 
 def tasks_of(entries: Sequence[DemoEntry], folder: Path) -> dict[str, Task]:
-    """The tasks, copied to `folder` in a short edition: the CPU board, one benchmark, tight time limits."""
+    """The tasks, copied to `folder` in a short edition: the CPU board, one benchmark, tight time limits.
+
+    Their memory limits are equal, so that one sandbox serves them all.
+    """
     tasks = {}
     for name in dict.fromkeys(entry.task for entry in entries):
         shutil.copytree(TASKS / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         path = folder / name / "task.yml"
         facts = read_yaml(path, Faults(path)) or {}
-        rules = facts["per_gpu"]["CPU"] | {"case_timeout": 1, "compile_timeout": 12}
+        rules = facts["per_gpu"]["CPU"] | {"case_timeout": 1, "compile_timeout": 12, "memory_gib": 4}
         rules["benchmarks"] = [rules["benchmarks"][0] | BENCHMARKS[name]]
         path.write_text(yaml.safe_dump(facts | {"gpus": ["CPU"], "per_gpu": {"CPU": rules}}, sort_keys=False), "utf-8")
         tasks[name] = load_task(folder / name)

@@ -132,6 +132,7 @@ def _named(paths: Sequence[str]) -> list[Task]:
 def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
     """Check tasks in turn.  An error in one example becomes its outcome; the others are judged all the same."""
     from harness.sandbox.sandbox import choose_kind
+    from harness.shared_sandbox import share_sandbox
 
     choose_kind(sandbox)  # Report a missing sandbox once, not for every example.
     boards = [choose_board(task, gpu) for task in tasks]
@@ -141,7 +142,7 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
         for guess in (_PROBES_S, *(_GUESSES_S.get(example.verdict, 3.0) for example in task.examples))
     ]
     report = Report()
-    with Display(console(stderr=True), guesses_s) as display:
+    with Display(console(stderr=True), guesses_s) as display, share_sandbox():
         for board in boards:
             task = board.task
             report.remarks += (*_too_much_work(task), *_never_tried(task))

@@ -113,7 +113,8 @@ def _scaffold(name: str, title: str, about: str, gpus: tuple[str, ...], lang: La
     if lang is Language.CU:
         if "CPU" in gpus and len(gpus) > 1:
             raise TaskError(
-                "--lang cu: g++ compiles for CPU, nvcc for GPUs; create one task for CPU and one for the GPUs"
+                "--lang cu: g++ compiles for CPU, nvcc for GPUs, and this template is for one of them; "
+                "tasks/causalconv1d is a task for both"
             )
         kind = "c++" if only_cpu else "cuda"
     values = {

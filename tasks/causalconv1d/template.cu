@@ -1,0 +1,48 @@
+//!POPCORN leaderboard causalconv1d
+// Save this as submissions/causalconv1d/<your login>/submission.cu and open a pull request:
+// a draft is tested and timed, one that is ready for review is ranked.
+// Before that, on your own machine: pullrank test submission.cu
+//
+// Right and simple: the formula, output by output.  g++ compiles the last part for the board CPU, nvcc the one before
+// it for all others.  If you want only one of them, delete the other, and add a line `//!POPCORN gpus CPU`, or with
+// your GPUs in place of `CPU`, below the first.
+#include "task.h"
+
+#include <cmath>
+
+HOST_DEVICE float output_at(int64_t t, const float *x, const float *weight, float bias) {
+    float sum = bias;
+    for (int k = 0; k < WIDTH; ++k) {
+        const int64_t place = t - (WIDTH - 1) + k;
+        if (place >= 0) sum += weight[k] * x[place];
+    }
+    return sum / (1 + std::exp(-sum));
+}
+
+#ifdef __CUDACC__
+
+// One block for each sequence.
+__global__ void convolve(const float *x, const float *weight, const float *bias, float *y, int64_t channels,
+                         int64_t length) {
+    const int64_t row = blockIdx.x, channel = row % channels;
+    for (int64_t t = threadIdx.x; t < length; t += blockDim.x)
+        y[row * length + t] = output_at(t, x + row * length, weight + channel * WIDTH, bias[channel]);
+}
+
+void causal_conv1d(const float *x, const float *weight, const float *bias, float *y, int64_t batch, int64_t channels,
+                   int64_t length, stream_t stream) {
+    convolve<<<batch * channels, 256, 0, stream>>>(x, weight, bias, y, channels, length);
+}
+
+#else
+
+void causal_conv1d(const float *x, const float *weight, const float *bias, float *y, int64_t batch, int64_t channels,
+                   int64_t length, stream_t) {
+    for (int64_t row = 0; row < batch * channels; ++row) {
+        const int64_t channel = row % channels;
+        for (int64_t t = 0; t < length; ++t)
+            y[row * length + t] = output_at(t, x + row * length, weight + channel * WIDTH, bias[channel]);
+    }
+}
+
+#endif

@@ -1,0 +1,18 @@
+#!POPCORN leaderboard sparse24matmul
+"""Reads each byte from its highest bits down, as one writes it: the four values of a byte get each other's indices.
+
+No byte reads the same from both ends, since indices rise within each group.
+"""
+
+import torch
+from task import input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    x, values, indices = data
+    rows, kept = values.shape
+    shifts = torch.arange(6, -1, -2, dtype=torch.uint8, device=x.device)
+    index = (indices[:, :, None] >> shifts & 3).view(rows, kept)
+    columns = torch.arange(kept, device=x.device) // 2 * 4 + index
+    dense = torch.zeros(rows, 2 * kept, device=x.device).scatter_(1, columns, values.float())
+    return (x.float() @ dense.T).half()
