@@ -169,6 +169,16 @@ def test_a_board_shows_the_limit_of_each_row_and_the_throughput_of_the_first(sea
         )
 
 
+def test_the_anchor_comes_below_the_rows_and_takes_no_rank() -> None:
+    on = board()
+    vars(on.task).update(title="Vector addition", deadline=None)
+    facts = facts_of(played([Event("ada", "a", 0.5, anchor_us=300.0), Event("bob", "b", 1.25, anchor_us=300.0)], on))
+    lines = [line.split() for line in shown(facts).splitlines()]
+    rows = [line for line in lines if {"ada", "bob", "anchor"} & {*line}]
+    assert [line[:2] for line in rows[:2]] == [["1", "ada"], ["2", "bob"]]
+    assert " ".join(rows[2]) == "anchor 300.0 µs 2.0×"
+
+
 def test_an_older_site_without_throughput_is_still_shown(season) -> None:
     published = json.loads((season / "_site/matmul/H100/board.json").read_text())
     for row in published["rows"]:

@@ -463,6 +463,11 @@ def test_a_time_is_its_ratio_multiplied_by_the_median_anchor_time() -> None:
     assert (case.time_us.value, case.ratio.value, case.nominal_us) == pytest.approx((120, 0.6, 200))
 
 
+def test_the_anchors_score_combines_its_usual_times_as_a_row_does() -> None:
+    assert season([Event("ada", "a", 0.5, anchor_us=300.0)]).anchor_us == pytest.approx(300)
+    assert season([]).anchor_us is None
+
+
 def test_a_machine_that_is_twice_as_slow_moves_no_row() -> None:
     events = [Event("ada", "a", 0.5), Event("bob", "b", 0.6), Event("cy", "c", 0.7)]
     slow = [*events[:2], Event("cy", "c", 0.7, anchor_us=200.0)]

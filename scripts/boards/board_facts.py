@@ -162,7 +162,7 @@ class TakenOutFacts(SiteModel):
 class BoardFacts(SiteModel):
     """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't rank.
 
-    `judged`: a machine judges it now.
+    `judged`: a machine judges it now.  `anchor_us` is the anchor's score; None on self-timed boards and older sites.
     """
 
     task: Name
@@ -172,6 +172,7 @@ class BoardFacts(SiteModel):
     edition: Digest
     deadline: AwareDatetime | None
     ranking_by: Short
+    anchor_us: float | None = None
     unranked: NonNegativeInt
     rows: tuple[RowFacts, ...] = Field(max_length=MAX_ROWS)
     records: tuple[RecordFacts, ...] = Field(max_length=MAX_ROWS)
@@ -224,6 +225,7 @@ def facts_of(
         "edition": board.edition,
         "deadline": task.deadline and task.deadline.isoformat(),
         "ranking_by": board.ranking_by,
+        "anchor_us": table.anchor_us,
         "unranked": table.unranked,
         "rows": [
             {

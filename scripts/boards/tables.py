@@ -43,6 +43,10 @@ def standings_table(board: BoardFacts) -> Group:
             cell(row.language),
             f"{row.judgements}×",
         )
+    if board.rows and board.anchor_us:
+        made.add_section()
+        gap = board.anchor_us / board.rows[0].score_us.value - 1
+        made.add_row("", "anchor", format_us(board.anchor_us), "", format_gap(gap), style="dim")
     return Group(made, *(Text(remark, "dim") for remark in _remarks(board)), *_benchmarks_of_first(board))
 
 

@@ -63,6 +63,17 @@ class BoardRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnchorRow:
+    """The anchor's times, below the standings.  `gap` is to first place."""
+
+    name: str
+    us: float
+    gap: float
+    limit: float | None
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ShownFile:
     title: str
     hint: str
@@ -93,6 +104,7 @@ def board_pages(
         unfolded=UNFOLDED,
         unit=Unit.fitting(table.rows[0].score_us.value) if table.rows else None,
         lines=_lines(table, summary, columns),
+        anchor=_anchor_row(table, summary, columns),
         columns=columns,
         one_unit=len({column.unit.name for column in columns}) == 1,
         marks=summary.marks[::-1],
@@ -105,6 +117,7 @@ def board_pages(
         "edition": board.edition,
         "earlier_editions": table.earlier_editions,
         "nominal_us": table.nominal_us,
+        "anchor_us": table.anchor_us,
         "unranked": table.unranked,
         "benchmarks": [dict(case.params) for case in board.benchmarks],
         "rows": [place.facts for place in summary.places],
@@ -160,6 +173,25 @@ def _cells(row: Row, first: Row, columns: Sequence[Column], ranking_by: Ranking)
     )
 
 
+def _anchor_row(table: Standings, summary: BoardSummary, columns: Sequence[Column]) -> AnchorRow | None:
+    """None if there are no rows, or if they were not timed beside an anchor."""
+    path, first = table.board.task.anchor, summary.first
+    if not (path and first and table.anchor_us):
+        return None
+    theirs = [case.time_us.value for case in table.rows[0].cases]
+    shrinks = first.score_us.value / table.anchor_us
+    return AnchorRow(
+        name=path.name,
+        us=table.anchor_us,
+        gap=1 / shrinks - 1,
+        limit=first.limit and first.limit * shrinks,
+        cells=tuple(
+            Cell(us=us, text=column.unit(us), loss=us / other - 1, kind="")
+            for us, other, column in zip(table.nominal_us, theirs, columns, strict=True)
+        ),
+    )
+
+
 def _files(task: Task) -> Iterator[ShownFile]:
     for language, path in task.templates.items():
         code = render_code(path.read_text("utf-8", "replace"), path.name)
@@ -167,6 +199,9 @@ def _files(task: Task) -> Iterator[ShownFile]:
     if task.reference:
         code = render_code(task.reference, "reference.py")
         yield ShownFile(title="Reference", hint="defines correct output and tolerance", code=code)
+    if task.anchor:
+        code = render_code(task.anchor_source.decode("utf-8", "replace"), task.anchor.name)
+        yield ShownFile(title="Anchor", hint="timed alongside every entry", code=code)
     for name, content in task.shared_files.items():
         code = render_code(content.decode("utf-8", "replace"), name)
         yield ShownFile(title=name, hint="in the same folder as your file when it runs", code=code)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from harness.records.judgement import Judgement
-from harness.records.stats import Interval
+from harness.records.stats import Interval, score
 from harness.task.task import Board
 from scripts.standings.author_files import Improvement
 from scripts.standings.case_times import nominal_times
@@ -45,6 +45,14 @@ class Standings:
     nominal_us: tuple[float, ...]
     unranked: int
     earlier_editions: tuple[str, ...]
+
+    @property
+    def anchor_us(self) -> float | None:
+        """The anchor's score: its nominal times, combined as those of a row.  None if nothing was timed beside it."""
+        if not self.nominal_us:
+            return None
+        times = [Interval(value=us, low=us, high=us) for us in self.nominal_us]
+        return score(times, self.board.ranking_by).value
 
     @property
     def champion(self) -> Row | None:

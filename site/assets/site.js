@@ -198,7 +198,9 @@ if (heat) {
   function rankAgain() {
     rows ??= read();
     const chosen = boxes.flatMap((box, index) => (box.checked ? [index] : []));
-    for (const { cells } of rows) cells.forEach((cell, index) => cell.classList.toggle("off", !boxes[index].checked));
+    for (const cells of [...rows.map((row) => row.cells), all("tfoot td:not(.total)", heat)]) {
+      cells.forEach((cell, index) => cell.classList.toggle("off", !boxes[index].checked));
+    }
     const official = isOfficial() || !chosen.length;
     const scored = rows.map((one) => ({ ...one, score: official ? 0 : means[by.value](chosen.map((index) => one.times[index])) }));
     if (!official) scored.sort((a, b) => a.score - b.score);
