@@ -3,7 +3,7 @@
 import hashlib
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -463,8 +463,11 @@ def test_a_time_is_its_ratio_multiplied_by_the_median_anchor_time() -> None:
     assert (case.time_us.value, case.ratio.value, case.nominal_us) == pytest.approx((120, 0.6, 200))
 
 
-def test_the_anchors_score_combines_its_usual_times_as_a_row_does() -> None:
-    assert season([Event("ada", "a", 0.5, anchor_us=300.0)]).anchor_us == pytest.approx(300)
+@pytest.mark.parametrize(("ranking_by", "expected"), [("geom", 200), ("mean", 250), ("last", 400)])
+def test_the_anchors_score_combines_its_usual_times_as_a_row_does(ranking_by: str, expected: float) -> None:
+    table = season([Event("ada", "a", 0.5, anchor_us=300.0)], board(1024, 4096, ranking_by=ranking_by))
+    assert table.anchor_us == pytest.approx(300)
+    assert replace(table, nominal_us=(100.0, 400.0)).anchor_us == pytest.approx(expected)
     assert season([]).anchor_us is None
 
 
