@@ -5,13 +5,13 @@
         judge(…)        uses it if the board needs the same, and replaces it otherwise
 
 Each judging has its own players and caches, like the sides of a duel.  After each, the sandbox's health is checked.
+Without bubblewrap, players share a folder for their caches, and so each judging gets a sandbox of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import TypedDict, Unpack
@@ -35,7 +35,6 @@ class SharedSandbox:
     """A sandbox that stays open after a judging, for the next one.  `close` it at the end."""
 
     def __init__(self) -> None:
-        self._exits = contextlib.ExitStack()
         self._sandbox: Sandbox | None = None
         self._needs: Needs | None = None
         self.is_lent = False
@@ -43,37 +42,38 @@ class SharedSandbox:
     @contextlib.contextmanager
     def lend(self, needs: Needs) -> Iterator[Sandbox]:
         """The sandbox, for one judging.  After an error, the next judging starts another."""
+        cores = os.sched_getaffinity(0)
+        self.is_lent = True
         try:
-            sandbox = self._sandbox_for(needs)
-            self.is_lent = True
+            sandbox = self._sandbox_for(needs, cores)
             os.sched_setaffinity(0, sandbox.referee_core)
+            sandbox.rest(False)
             yield sandbox
+            sandbox.require_health_if_used()
+            sandbox.rest(True)
             if sandbox.is_spent:
                 self.close()
-            elif sandbox.warm_parent.is_warm:
-                sandbox.require_health()
         except BaseException:
             self.close()
             raise
         finally:
             self.is_lent = False
-        os.sched_setaffinity(0, sandbox.cores)
+            os.sched_setaffinity(0, cores)
 
-    def _sandbox_for(self, needs: Needs) -> Sandbox:
-        cores = os.sched_getaffinity(0)
+    def _sandbox_for(self, needs: Needs, cores: set[int]) -> Sandbox:
         if self._sandbox and (self._needs != needs or set(self._sandbox.cores) != cores):
             self.close()
-            os.sched_setaffinity(0, cores)
         if not self._sandbox:
-            self._sandbox, self._needs = self._exits.enter_context(Sandbox(**needs)), needs
+            self._sandbox, self._needs = Sandbox(**needs).__enter__(), needs
         return self._sandbox
 
     def close(self) -> None:
-        """End the sandbox, if one is open."""
-        if self._sandbox:
-            os.sched_setaffinity(0, self._sandbox.referee_core)  # as at the start: its health is checked once more
-        self._sandbox = None
-        self._exits.__exit__(*sys.exc_info())
+        """End the sandbox, if one is open.  It was checked after each judging."""
+        cores = os.sched_getaffinity(0)
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox:
+            sandbox.end()
+        os.sched_setaffinity(0, cores)
 
 
 _shared: ContextVar[SharedSandbox | None] = ContextVar("shared", default=None)
@@ -84,10 +84,11 @@ def share_sandbox(shared: SharedSandbox | None = None) -> Iterator[None]:
     """Within this block, the judgings of this thread share a sandbox.
 
     Args:
-        shared: use this one, and leave it open.  Default: a new one, which ends with the block.
+        shared: use this one, and leave it open.  Default: that of the block around this one, or a new one, which ends
+            with this block.
     """
     with contextlib.ExitStack() as exits:
-        if not shared:
+        if not (shared := shared or _shared.get()):
             shared = SharedSandbox()
             exits.callback(shared.close)
         exits.callback(_shared.reset, _shared.set(shared))
@@ -97,4 +98,5 @@ def share_sandbox(shared: SharedSandbox | None = None) -> Iterator[None]:
 def open_sandbox(**needs: Unpack[Needs]) -> contextlib.AbstractContextManager[Sandbox]:
     """The shared sandbox for one judging; a new one outside of `share_sandbox`, or while another judging uses it."""
     shared = _shared.get()
-    return shared.lend(needs) if shared and not shared.is_lent else Sandbox(**needs)
+    is_shared = shared and not shared.is_lent and needs["kind"] != "none"
+    return shared.lend(needs) if shared and is_shared else Sandbox(**needs)

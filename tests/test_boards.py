@@ -179,6 +179,16 @@ def test_the_anchor_comes_below_the_rows_and_takes_no_rank() -> None:
     assert " ".join(rows[2]) == "anchor 300.0 µs 2.0×"
 
 
+def test_the_page_of_a_board_has_the_anchors_times_below_the_rows(season) -> None:
+    folder = season / "_site/matmul/H100"
+    published, page = json.loads((folder / "board.json").read_text()), (folder / "index.html").read_text()
+    standings, heat = re.findall(r"<tfoot>.*?</tfoot>", page, re.DOTALL)
+    gap = published["anchor_us"] / published["rows"][0]["score_us"]["value"]
+    assert "<code>slices.py</code>, not ranked" in standings and f"{gap:.1f}×" in standings
+    assert heat.count("<small>") == len(published["nominal_us"]) == len(published["benchmarks"])
+    assert "slices of 16 of the inner dimension" in page
+
+
 def test_an_older_site_without_throughput_is_still_shown(season) -> None:
     published = json.loads((season / "_site/matmul/H100/board.json").read_text())
     for row in published["rows"]:

@@ -61,9 +61,11 @@ def sitting(board):
     """For files that differ in their verdict alone; on all cores, of which the referee takes one."""
     ours = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores.ALL)
-    with Sitting(replace(board, limits=replace(board.limits, case_timeout_s=1))) as sitting:
-        yield sitting
-    os.sched_setaffinity(0, ours)
+    try:
+        with Sitting(replace(board, limits=replace(board.limits, case_timeout_s=1))) as sitting:
+            yield sitting
+    finally:
+        os.sched_setaffinity(0, ours)
 
 
 @pytest.fixture

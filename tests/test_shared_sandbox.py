@@ -1,7 +1,9 @@
 """Judgings that share a sandbox, as in `pullrank demo`: one warm parent for all that need the same."""
 
+import contextlib
 import os
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from harness.sandbox import freezer
+from harness.sandbox.company import cpu_ns_of
 from harness.shared_sandbox import SharedSandbox, share_sandbox
 from harness.task.submission import Submission
 from harness.task.task import load_task
@@ -20,8 +23,16 @@ TINY = Path(__file__).parent / "tasks" / "tiny"
 pytestmark = pytest.mark.walls
 
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
-LEAVES_A_MARK = "import os\nopen(os.environ['TMPDIR'] + '/mark', 'w').close()\n" + GOOD
-LOOKS_FOR_IT = "import os\nprint(os.path.exists(os.environ['TMPDIR'] + '/mark'))\n" + GOOD
+LOOKS_FOR_A_MARK = "import os\nprint(os.path.exists('/cache/mark'))\n" + GOOD
+LEAVES_A_MARK = (
+    """
+try:
+    open("/cache/mark", "w").close()
+except OSError:
+    pass  # after the build
+"""
+    + LOOKS_FOR_A_MARK
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +48,8 @@ def shared():
     shared.close()
 
 
-def judged(board, source):
-    return judge(board, Submission(login="sample", source=source.encode(), name="submission.py"), Mode.TEST)
+def judged(board, source, mode=Mode.TEST):
+    return judge(board, Submission(login="sample", source=source.encode(), name="submission.py"), mode)
 
 
 def processes():
@@ -58,19 +69,49 @@ def test_judgings_that_need_the_same_share_a_sandbox(board, shared):
 
 def test_the_next_submission_finds_nothing_of_the_one_before(board, shared):
     with share_sandbox(shared):
-        assert judged(board, LEAVES_A_MARK).verdict is Verdict.ACCEPTED
-        assert judged(board, LOOKS_FOR_IT).log == "False\n"
+        assert judged(board, LEAVES_A_MARK).log == "True\n"
+        first = processes()
+        assert judged(board, LOOKS_FOR_A_MARK).log == "False\n"
+        assert first == processes()
 
 
 def test_after_a_judging_error_the_next_judging_gets_a_new_sandbox(board, shared):
+    shared.close()
+    before = processes()
     with share_sandbox(shared):
         judged(board, GOOD)
-        for process in processes():
-            os.kill(process, signal.SIGKILL)
+        killed = processes() - before
+        for process in killed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        freezer.await_end(killed)
         with pytest.raises(JudgeError, match="warm parent"):
             judged(board, GOOD)
-        assert not processes()
+        assert processes() == before
         assert judged(board, GOOD).verdict is Verdict.ACCEPTED
+
+
+def test_nothing_of_a_shared_sandbox_spins_between_two_judgings(board, all_cores):
+    if len(all_cores) == 1:
+        pytest.skip("players share the referee's core")
+    before = processes()
+    with share_sandbox():
+        judged(board, GOOD, Mode.BENCHMARK)
+        kept = processes() - before
+        assert kept
+        used = sum(cpu_ns_of([pid])[0] for pid in kept)
+        time.sleep(0.2)
+        assert sum(cpu_ns_of([pid])[0] for pid in kept) - used < 5e6
+        assert judged(board, GOOD, Mode.BENCHMARK).verdict is Verdict.ACCEPTED
+
+
+def test_a_block_in_a_block_uses_the_same_sandbox(board, shared):
+    with share_sandbox(shared):
+        judged(board, GOOD)
+        first = processes()
+        with share_sandbox():
+            judged(board, GOOD)
+        assert first == processes()
 
 
 def test_a_judging_that_needs_more_gets_a_sandbox_of_its_own_which_ends_with_the_block(board, shared):

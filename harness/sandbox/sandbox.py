@@ -18,6 +18,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -332,8 +333,12 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._cleanup:
-            if self.warm_parent.is_warm and not self.warm_parent.is_spent and kind is None:
-                self.require_health()
+            if kind is None:
+                self.require_health_if_used()
+
+    def end(self) -> None:
+        """End all its processes, without a look at the machine's health."""
+        self._cleanup.close()
 
     @property
     def _confinement(self) -> Confinement:
@@ -353,6 +358,12 @@ class Sandbox:
         if self.has_core_of_its_own:
             self.warm_parent.keep_awake()
 
+    def rest(self, is_resting: bool) -> None:
+        """Stop what keeps the players' cores awake while no judging uses the sandbox; continue it for the next one."""
+        for spinner in self.warm_parent.spinners:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(spinner, signal.SIGSTOP if is_resting else signal.SIGCONT)
+
     def company(self) -> Company:
         """A new measurement of other work during a run; without effect before `keep_awake`."""
         return Company(self.warm_parent.spinners, referee_spins=not self.device.opens_a_device)
@@ -360,6 +371,11 @@ class Sandbox:
     def listen(self) -> float:
         """The share of a core that other work takes now, while there is no player; 0 before `keep_awake`."""
         return company.listen(self.warm_parent.spinners)
+
+    def require_health_if_used(self) -> None:
+        """As `require_health`; does nothing if there was no player, or if one does not end."""
+        if self.warm_parent.is_warm and not self.warm_parent.is_spent:
+            self.require_health()
 
     def require_health(self) -> None:
         """Raises JudgeError if a player changed the machine (`Health`)."""

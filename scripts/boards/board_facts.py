@@ -24,6 +24,7 @@ from pydantic import (
     ConfigDict,
     Field,
     NonNegativeInt,
+    PositiveFloat,
     PositiveInt,
     StringConstraints,
     model_validator,
@@ -162,7 +163,7 @@ class TakenOutFacts(SiteModel):
 class BoardFacts(SiteModel):
     """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't rank.
 
-    `judged`: a machine judges it now.  `anchor_us` is the anchor's score; None on self-timed boards and older sites.
+    `judged`: a machine judges it now.  `anchor_us` is the anchor's score; None without one, and on older sites.
     """
 
     task: Name
@@ -172,7 +173,7 @@ class BoardFacts(SiteModel):
     edition: Digest
     deadline: AwareDatetime | None
     ranking_by: Short
-    anchor_us: float | None = None
+    anchor_us: PositiveFloat | None = None
     unranked: NonNegativeInt
     rows: tuple[RowFacts, ...] = Field(max_length=MAX_ROWS)
     records: tuple[RecordFacts, ...] = Field(max_length=MAX_ROWS)
