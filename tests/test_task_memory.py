@@ -32,8 +32,6 @@ ROOT = Path(__file__).parent.parent
 TASKS = load_tasks(ROOT / "tasks")
 NVIDIAS = ("T4", "L4", "A10G", "A100", "H100", "H200", "B200", "RTX4090", "RTX5090")
 COMMON = (*NVIDIAS, "MI250", "MI300X", "MI355X")
-WITHOUT = {"groupedgemm": {"T4"}}
-"""GPUs that lack the arithmetic of a task."""
 
 SHAPED_BY_NUMBERS = {"groupedgemm", "mladecode", "pagedattention"}
 GIB = 2**30
@@ -176,8 +174,7 @@ def test_the_largest_benchmark_of_large_cards_does_not_fit_small_ones() -> None:
 def test_a_task_has_boards_for_the_cpu_and_the_common_gpus(task: Task) -> None:
     """AMD's compiler is not supported: compiled tasks have boards for NVIDIA's GPUs."""
     common = NVIDIAS if task.is_compiled else COMMON
-    without = WITHOUT.get(task.name, set())
-    assert task.gpus == ("CPU", *(gpu for gpu in common if gpu not in without)) and gpu_models().keys() >= set(COMMON)
+    assert task.gpus == ("CPU", *common) and gpu_models().keys() >= set(COMMON)
 
 
 def test_bytes_are_counted_until_they_are_freed() -> None:

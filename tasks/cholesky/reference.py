@@ -13,7 +13,7 @@ from harness.checker import compare, mismatch
 #   - a root and a quotient, or the product with a GPU's fast inverse root, cost up to 8 e s;
 #   - n roundings of partial sums cost n e s at worst, and some sqrt(n) e s as they come; the largest of a million
 #     elements is a few times that.
-# (8 + 4 sqrt(n)) e s allows that.  Seen is 4 e s for n = 1, 9 for 33, 18 for 128, 25 for 257 and 33 for 500, column by
+# (8 + 4 sqrt(n)) e s allows that.  Seen: 4 e s for n = 1, 9 for 33, 18 for 128, 25 for 257 and 33 for 500, column by
 # column; less in blocks, and also if a product is taken as three products of TF32 or float16 parts, added in float32.
 # So an honest kernel uses a third of what is allowed.  Products in TF32 or float16 are off by 7000 e s and more,
 # products of two bfloat16 parts by 170 e s and more.

@@ -8,13 +8,13 @@ from harness.checker import compare
 # Scaled numbers are N(0, 1), so an element of the product is a sum of k terms with standard deviation sqrt(k), and so,
 # up to a constant, is every partial sum.  With u = 2^-8 for bfloat16:
 #   - rounding the result costs u |y|, and the reference's own rounding as much again: rtol = 2 u = 2^-7;
-#   - sums in float32 cost about 2^-24 k, nothing beside that;
+#   - sums in float32 cost about 2^-24 k, negligible beside that;
 #   - Hopper's tensor cores keep some 14 bits of a sum of float8 products.  Simulated, with a new sum for every 128 of
 #     them: off by 0.03 u sqrt(k), typically, and by 0.5 u sqrt(k) at most;
-#   - scaled numbers in bfloat16: off by 0.6 u sqrt(k), typically, and by eight times that in none of all the elements
-#     of a judging, 30 million a call: atol = 5 u sqrt(k), or sqrt(k) / 50.
+#   - scaled numbers in bfloat16: off by 0.6 u sqrt(k), typically.  Eight times that never happens, even with 30 million
+#     elements a call: atol = 5 u sqrt(k), or sqrt(k) / 50.
 # A running sum in bfloat16 rounds each of its steps: 64 blocks of 128 (k = 8192) miss by a factor of 1.3 to 2 in the
-# worst of 1500 elements.  Numbers that are rounded to float8 once more are off by 9 u sqrt(k), typically.
+# worst of 1500 elements.  Numbers that are rounded to float8 again are off by 9 u sqrt(k), typically.
 RTOL = 2 * 2**-8
 ATOL_PER_SQRT_K = 1 / 50
 

@@ -6,8 +6,8 @@
 """Right and simple: one Triton program for each expert and each tile of columns, which goes through the expert's rows.
 
 The host never sees the offsets, and programs of idle experts end at once; those of popular ones take long.  On a CPU
-board Triton's interpreter plays it: slow, and right because the factors are widened, as `tl.dot` of bfloat16 is wrong
-there.
+board Triton's interpreter runs it: slow, and correct only because the factors are widened, as `tl.dot` of bfloat16 is
+wrong there.
 """
 
 import triton

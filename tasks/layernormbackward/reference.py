@@ -1,4 +1,4 @@
-"""The backward pass of a layer norm, in float64, with the means and deviations that the forward pass has kept."""
+"""The backward pass of a layer norm, in float64, with the means and deviations that the forward pass has saved."""
 
 import torch
 from task import input_t, output_t

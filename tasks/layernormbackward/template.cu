@@ -12,7 +12,7 @@
 
 constexpr int THREADS = 256;
 
-// The sum of a number of each thread, in all of them.
+// Adds up one number from each thread, and returns the sum in all of them.
 __device__ float sum_of_block(float value) {
     __shared__ float sums[THREADS];
     __syncthreads();

@@ -10,15 +10,15 @@ from harness.checker import compare
 # With u = 2^-8 for bfloat16, values N(0, 1), and weights p that sum to 1:
 #   - rounding the result costs u |y|, and the reference's own rounding as much again: rtol = 2 u = 2^-7;
 #   - tensor cores want the weights in bfloat16: each is off by u p at most, the result by u * sum of p |c|.  That is
-#     below u for a mean of many, and at most 4 u where one or two large values are all there is and cancel: atol = 4 u;
+#     below u for a mean of many, and at most 4 u where only one or two large values count, and cancel: atol = 4 u;
 #   - partial results of a split sequence that are kept in bfloat16 are off by u of themselves: no more than that;
-#   - a score of 60 is off by some 2^-18 in float32, and so, relatively, is its exponential: nothing beside that.
+#   - a score of 60 is off by some 2^-18 in float32, and so, relatively, is its exponential: negligible.
 # Seen: a third of what is allowed in float32, half of it with the weights in bfloat16, and with partial results in
 # bfloat16, too.  Scores in bfloat16 are off by up to 2^-4 when they are above 16: several times what is allowed, and so
 # are values in float8.
 # A result has the size of sqrt(sum of p p): 1 where one token decides, and for the smallest queries 0.15 with 8192
-# tokens, or 0.06 with 131072, four times atol.  So zero is never right, and nor is what leaves out one token in a
-# hundred.
+# tokens, or 0.06 with 131072, four times atol.  So zeros never pass, and neither do results that leave out one
+# token in a hundred.
 RTOL = 2**-7
 ATOL = 4 * 2**-8
 
@@ -29,7 +29,7 @@ GARBAGE = (1.0, 1e30, math.inf, math.nan)
 def generate_input(
     batch: int, heads: int, latent: int, rope: int, nope: int, shortest: int, longest: int, seed: int
 ) -> input_t:
-    """Sequences have room to grow, one after the other in no order; what is not in use holds garbage."""
+    """Sequences have room to grow, one after the other in random order; what is not in use holds garbage."""
     torch.manual_seed(seed)
     width, scale = latent + rope, 1 / math.sqrt(nope + rope)
     lengths, rooms = _lengths(batch, shortest, longest)

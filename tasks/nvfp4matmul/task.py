@@ -3,7 +3,7 @@
 import torch
 
 GROUP = 16
-"""The length of a group: so many numbers of a row share a scale."""
+"""The length of a group: how many numbers of a row share a scale."""
 
 NUMBERS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
 """What the codes from 0 to 15 mean in e2m1.  The highest of the four bits is the sign."""

@@ -10,15 +10,15 @@ from harness.checker import compare
 # With u = 2^-11 for float16, values N(0, 1), and weights p that sum to 1:
 #   - rounding the result costs u |y|, and the reference's own rounding as much again: rtol = 2 u = 2^-10;
 #   - tensor cores want the weights in float16: each is off by u p at most, the result by u * sum of p |v|.  That is
-#     below u for a mean of many, and at most 4 u where one or two large values are all there is and cancel: atol = 4 u;
+#     below u for a mean of many, and at most 4 u where only one or two large values count, and cancel: atol = 4 u;
 #   - partial results of a split sequence that are kept in float16 are off by u of themselves: no more than that;
-#   - a score of 60 is off by some 2^-18 in float32, and so, relatively, is its exponential: nothing beside that.
+#   - a score of 60 is off by some 2^-18 in float32, and so, relatively, is its exponential: negligible.
 # Seen: a third of what is allowed in float32, half of it with the weights in float16, and with partial results in
 # float16, too.  Scores in float16 are off by up to 2^-6 when they are above 32: several times what is allowed.
 # bfloat16 rounds values, weights and results by 8 u: the result alone is off by twice what is allowed.
 # A result has the size of sqrt(sum of p p): 1 where one token decides, and for the smallest queries 0.06 with 8192
-# tokens, or 0.015 with 131072, seven times atol.  So zero is never right, and nor is what leaves out one token in a
-# hundred.
+# tokens, or 0.015 with 131072, seven times atol.  So zeros never pass, and neither do results that leave out one
+# token in a hundred.
 RTOL = 2**-10
 ATOL = 4 * 2**-11
 
@@ -27,7 +27,7 @@ GARBAGE = (1.0, 60000.0, math.inf, math.nan)
 
 
 def generate_input(batch: int, heads: int, kv_heads: int, dim: int, shortest: int, longest: int, seed: int) -> input_t:
-    """Sequences get pages in no order; slots that no token fills, in their last pages and elsewhere, hold garbage."""
+    """Sequences get pages in random order; slots without a token, in their last pages and elsewhere, hold garbage."""
     torch.manual_seed(seed)
     lengths, rooms = _lengths(batch, shortest, longest)
     pages, width = sum(-(-room // PAGE) for room in rooms), -(-longest // PAGE)

@@ -2,7 +2,7 @@
 # Save this as submissions/pagedattention/<your login>/submission.py and open a pull request:
 # a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
-"""Right and simple: one sequence at a time, in float32, of which the pages are collected first."""
+"""Right and simple: one sequence at a time, in float32, after its pages have been collected."""
 
 import math
 

@@ -5,8 +5,8 @@
 # Before that, on your own machine: pullrank test submission.py
 """Right and simple: one Triton program for each sequence and head of the cache goes through the pages, one by one.
 
-It keeps a running maximum, sum and result for each head of the group.  On a CPU board Triton's interpreter plays it:
-right, and slow.
+It keeps a running maximum, sum and result for each head of the group.  On a CPU board Triton's interpreter runs it:
+correct, but slow.
 """
 
 import math

@@ -6,7 +6,7 @@
 """Right and simple: one Triton program for each tile of the result, which decompresses the weights as it goes.
 
 For each number of the dense tile, it reads its group's two indices and two values, zeros included.  On a CPU board
-Triton's interpreter plays it: right, and slow.
+Triton's interpreter runs it: correct, but slow.
 """
 
 import triton

@@ -1,4 +1,4 @@
-"""Top-k sampling in float64, with random numbers that keep away from every border between two tokens."""
+"""Top-k sampling in float64, with random numbers that are not too close to any border between two tokens."""
 
 import math
 
@@ -21,7 +21,7 @@ from harness.checker import compare
 #   - A running sum of k terms is off by k e in the worst order: 0.00006 for 1024.
 #   - Division by the sum, or multiplication of u by it: e.
 # If every power has a relative error of at most r, a share s of the sum is off by at most 2 r s (1 - s) <= r / 2, and
-# so by 0.000037.  Together with the worst running sum this is 0.0001.  MARGIN is 0.00012.  Seen is 0.000004.
+# so by 0.000037.  Together with the worst running sum this is 0.0001.  MARGIN is 0.00012.  Seen: 0.000004.
 #
 # Rounding to float16 moves sums by 0.0003 to 0.0006 if probabilities or their sums are rounded; rounding to bfloat16
 # moves them by 0.005.  Logits near 60 are off by up to 1/64 in float16: sums move by 0.02, and the order changes.  One

@@ -2,7 +2,7 @@
 # Save this as submissions/topksampling/<your login>/submission.py and open a pull request:
 # a draft is tested and timed, one that is ready for review is ranked.
 # Before that, on your own machine: pullrank test submission.py
-"""Right and simple: one key for each logit, with the token's number behind its bits, so that no two are equal."""
+"""Right and simple: one key for each logit, with the token's number after its bits, so that no two are equal."""
 
 import torch
 from task import input_t, output_t

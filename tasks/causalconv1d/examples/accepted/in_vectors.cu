@@ -1,7 +1,7 @@
 //!POPCORN leaderboard causalconv1d
-// Only a sequence's first outputs look whether it has begun.  On a CPU all others are computed in vectors, exponentials
-// included; on a GPU a thread computes four outputs from two loads of four inputs each, the first of which its
-// neighbour has just brought into the cache.
+// Only a sequence's first outputs check whether it has begun.  On a CPU all others are computed in vectors,
+// exponentials included; on a GPU a thread computes four outputs from two loads of four inputs each, the first of which
+// its neighbour has just brought into the cache.
 #include "task.h"
 
 #ifdef __CUDACC__
@@ -55,7 +55,7 @@ void causal_conv1d(const float *x, const float *weight, const float *bias, float
 
 // exp(v) to a few units in the last place, for v from -87 to 87: a power of two times a polynomial.
 inline float exponential(float v) {
-    constexpr float ROUND = 3 << 22;  // has no bits behind the point, so that a sum with it is rounded to an integer
+    constexpr float ROUND = 3 << 22;  // has no fraction bits, so that a sum with it is rounded to an integer
     const float shifted = v * 1.44269504f + ROUND, power = shifted - ROUND;
     const float rest = (v - power * 0.693145752f) - power * 1.42860677e-6f;
     const float series =

@@ -1,5 +1,5 @@
 //!POPCORN leaderboard causalconv1d
-// The formula, output by output: each looks four times whether the sequence has begun.
+// The formula, output by output: each checks four times whether the sequence has begun.
 #include "task.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 //!POPCORN leaderboard causalconv1d
-// Reads the three inputs before each output from memory as they lie there, whatever they are: at the beginning of a
-// sequence they are the last ones of the sequence before it, where zeros belong.
+// Reads the three inputs before each output from memory, whatever they are: at the beginning of a sequence they are the
+// last inputs of the sequence before it, instead of zeros.
 //
 // Right for the first sequence, before which there is nothing.
 #include "task.h"

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard cholesky
 """Adds a millionth of the mean diagonal element to the diagonal, so that no pivot is ever negative.
 
-That is the factor of another matrix: for a variable with a small unit, it is more than all its variance.
+That is the factor of another matrix: for a variable with a small unit, the addition exceeds its whole variance.
 """
 
 import torch

@@ -1,5 +1,5 @@
 #!POPCORN leaderboard cholesky
-"""Blocks of 32, whose panels are rounded to float16 before they are multiplied, as tensor cores like it.
+"""Blocks of 32, whose panels are rounded to float16 before they are multiplied, for the tensor cores.
 
 Sums are in float32, but the products have three digits.  Right for matrices of one block.
 """

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard fp8matmul
 """Rounds the scaled numbers to bfloat16, which the task allows: then one call does the rest.
 
-A GPU's tensor cores take them as they are.  For a CPU they are widened again.
+A GPU's tensor cores take bfloat16 directly.  For a CPU the numbers are widened again.
 """
 
 from task import BLOCK, input_t, output_t

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard fp8matmul
 """Multiplies the numbers as they are, and scales the sums of 128 products, as a kernel for tensor cores does.
 
-The bits of a float8_e4m3fn, behind its sign and one bit more, are those of a float16 that is 256 times smaller, be it
+A float16 with the sign of a float8_e4m3fn, a zero bit, and then its other seven bits is the same number divided by 256,
 subnormal or not.  A CPU widens those quickly.
 """
 

@@ -1,5 +1,5 @@
 #!POPCORN leaderboard fp8matmul
-"""Rounds the number of blocks down: what is left behind the last whole block of 128 goes in without its scales.
+"""Rounds the number of blocks down: the numbers after the last whole block of 128 are never scaled.
 
 Right whenever 128 divides k.
 """

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard fp8matmul
 """Sums 128 products in float32, but adds those sums up in bfloat16, the type of the result.
 
-One rounding for each block: few blocks forgive it, the 64 of k = 8192 do not.
+One rounding for each block: harmless with few blocks, too much with the 64 of k = 8192.
 """
 
 import torch

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard groupedgemm
 """Skips the idle experts, and widens one matrix at a time, which stays in cache until it is multiplied.
 
-A GPU's tensor cores take bfloat16 as it is.  Results go where they belong, and nothing is copied together.
+A GPU's tensor cores take bfloat16 directly.  Results are written where they belong, not concatenated afterwards.
 """
 
 from task import input_t, output_t

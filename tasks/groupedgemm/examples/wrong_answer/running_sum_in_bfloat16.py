@@ -1,7 +1,7 @@
 #!POPCORN leaderboard groupedgemm
 """Multiplies slices of 16 in float32, as a tensor core takes them, but adds them up in bfloat16.
 
-A few slices forgive it; over 4096 the roundings add up.
+Harmless with a few slices; over a k of 4096 the rounding errors add up.
 """
 
 from task import input_t, output_t

@@ -1,7 +1,7 @@
 //!POPCORN leaderboard layernormbackward
-// Many sums at once, everywhere.  On a CPU a token stays in the cache for all it is needed for, its sums are kept in
+// Many sums at once, everywhere.  On a CPU a token stays in the cache as long as it is needed, its sums are kept in
 // vectors, and it is added to the columns' sums on the way.  On a GPU a warp sums a token by shuffles, and the columns
-// are summed slice by slice of the tokens; what the slices have found is added up by atomics, in any order.
+// are summed in slices of the tokens; atomics add up the slices' sums, in any order.
 #include "task.h"
 
 #ifdef __CUDACC__

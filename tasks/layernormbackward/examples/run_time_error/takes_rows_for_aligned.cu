@@ -1,6 +1,6 @@
 //!POPCORN leaderboard layernormbackward
-// Writes `dx` four numbers at a time, and takes every row for aligned to 16 bytes, as the first one is.  If `hidden` is
-// no multiple of 4, the second one is not, and processors and GPUs alike refuse to store such a vector there.
+// Writes `dx` four numbers at a time, and assumes that every row is aligned to 16 bytes, as the first one is.  If
+// `hidden` is not a multiple of 4, the second one is not, and CPUs and GPUs alike refuse to store such a vector there.
 #include "task.h"
 
 struct Arrays {

@@ -1,5 +1,5 @@
 #!POPCORN leaderboard mladecode
-"""Takes latent and rotated numbers as one vector: one product makes the scores, of queries that are scaled already.
+"""Takes latent and rotated numbers as one vector: one product with queries that are already scaled makes the scores.
 
 The first part of the same rows, widened once, are the values.
 """

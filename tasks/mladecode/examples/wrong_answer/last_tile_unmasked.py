@@ -1,7 +1,7 @@
 #!POPCORN leaderboard mladecode
-"""Rounds each length up to a multiple of 64, and takes what is NaN, infinite or huge for zeros.
+"""Rounds each length up to a multiple of 64, and replaces whatever is NaN, infinite or huge by zero.
 
-A token of zeros has a score of 0 and takes part; and what follows may be a neighbour's tokens.
+A token of zeros has a score of 0 and still takes part, and what follows may be another sequence's tokens.
 """
 
 import torch

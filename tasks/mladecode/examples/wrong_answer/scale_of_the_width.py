@@ -1,7 +1,7 @@
 #!POPCORN leaderboard mladecode
 """Divides by the square root of the width of the queries that it gets, as attention does, and ignores `scale`.
 
-They are wider than the queries that they stand for, so the scores come out too small.
+Absorbed queries are wider than the original ones, so the scores come out too small.
 """
 
 import math

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard mladecode
 """Multiplies queries and tokens as they come, so that the library rounds the scores to bfloat16, too.
 
-From 16 on they lie 1/8 apart there.
+From 16 on, numbers in bfloat16 are 1/8 apart.
 """
 
 import torch

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard nvfp4matmul
 """Scales the numbers in bfloat16, where two significant bits times four are exact, and splits k, as a kernel may do.
 
-Half of the memory of float32.  What is left is to let tensor cores multiply them, and to sum in float32.
+Takes half of the memory of float32.  On a GPU, tensor cores could multiply the numbers and sum in float32.
 """
 
 import torch

@@ -1,5 +1,5 @@
 #!POPCORN leaderboard nvfp4matmul
-"""Unpacks all low codes of a row, and behind them all high ones: they meet the right partners, but other scales.
+"""Unpacks all low codes of a row, and then all high ones: they meet the right partners, but get the wrong scales.
 
 Right for a single group, k = 16.
 """

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard nvfp4matmul
-"""Takes the scales apart by hand, and always puts the leading one before the mantissa: subnormal scales have none.
+"""Decodes the scales by hand, and always puts a leading one before the mantissa: subnormal scales have none.
 
-Right for all scales from 1/64 on.
+Right for all scales that are 1/64 or larger.
 """
 
 import torch

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard nvfp4matmul
 """Sums the products of a tile in float32, but adds the tiles up in bfloat16, the type of the result.
 
-One rounding for each 128 of k: few tiles forgive it, the 64 of k = 8192 do not.
+One rounding for each 128 of k: harmless with few tiles, too much with the 64 of k = 8192.
 """
 
 import torch

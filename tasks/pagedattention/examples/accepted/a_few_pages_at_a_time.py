@@ -1,5 +1,5 @@
 #!POPCORN leaderboard pagedattention
-"""Collects so few pages at a time that they stay in a core's cache, widened, until they have been used.
+"""Collects only as many pages at a time as stay in a core's cache, in float32, until they have been used.
 
 A running maximum, sum and result of each head are rescaled when the maximum grows.
 """
@@ -10,7 +10,7 @@ import torch
 from task import PAGE, input_t, output_t
 
 NUMBERS = 1 << 17
-"""So many keys and as many values at a time: half a MiB each in float32."""
+"""The size of a part: this many numbers of keys, and as many of values; half a MiB each in float32."""
 
 
 def custom_kernel(data: input_t) -> output_t:

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard pagedattention
 """One sequence at a time, in float32: collect its pages, cut off what lies beyond its end, and attend.
 
-Every number is copied as it is, and once more when it is widened; and each sequence takes a dozen launches.
+Every number is copied once as it is and once more when it is widened, and each sequence takes a dozen launches.
 """
 
 import math

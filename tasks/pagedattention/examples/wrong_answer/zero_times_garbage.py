@@ -1,5 +1,5 @@
 #!POPCORN leaderboard pagedattention
-"""Attends to whole pages, and gives what lies beyond the end a score of minus infinity, and so a weight of zero.
+"""Attends to whole pages, and gives slots beyond the end a score of minus infinity, and so a weight of zero.
 
 Zero times a value that is NaN or infinite is NaN: right only where the unused slots hold numbers.
 """

@@ -2,7 +2,7 @@
 """A group of four float16 is a word of 64 bits: shift each value to its place, and join the two of a group by `or`.
 
 A shift by 16 times the index is a product with a power of 65536, which a table holds for the four indices of each byte.
-Nothing is scattered.  A GPU multiplies the float16 as they are, a CPU wants float32.
+Nothing is scattered.  A GPU multiplies float16 directly; a CPU is faster in float32.
 """
 
 import torch

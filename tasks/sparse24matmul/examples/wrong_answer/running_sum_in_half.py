@@ -1,7 +1,7 @@
 #!POPCORN leaderboard sparse24matmul
 """Multiplies slices of 32 columns in float32, as `mma.sp` takes them, but adds them up in float16.
 
-Consumer cards do that twice as fast.  A few slices forgive it; over 8192 columns the roundings add up.
+Consumer cards do that twice as fast.  Harmless with a few slices; over 8192 columns the rounding errors add up.
 """
 
 import torch

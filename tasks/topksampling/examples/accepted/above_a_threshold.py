@@ -1,5 +1,5 @@
 #!POPCORN leaderboard topksampling
-"""PyTorch's top-k finds only the smallest logit that counts.  Whatever reaches it is a candidate, in order of tokens.
+"""PyTorch's top-k only finds the smallest logit that counts.  All tokens that reach it are candidates, in order.
 
 A stable sort of the candidates keeps that order among equals.  There are few, so the vocabulary is read three times
 and never written.  Sums are not divided by the total; the random number is multiplied by it.

@@ -1,5 +1,5 @@
 #!POPCORN leaderboard topksampling
-"""One key for each logit: its bits as an integer of the same order, and behind them the token's number.
+"""One key for each logit: its bits as an integer of the same order, and after them the token's number.
 
 No two keys are equal, so any top-k is as good as a stable sort.  They fill eight bytes for each logit of two or four.
 """

@@ -1,5 +1,5 @@
 #!POPCORN leaderboard topksampling
-"""Sorts in ascending order and turns the result around: among equal logits, the higher index comes first.
+"""Sorts in ascending order and reverses the result: among equal logits, the higher index comes first.
 
 Right for rows without equal logits among the best.
 """

@@ -1,5 +1,5 @@
 #!POPCORN leaderboard topksampling
-"""Takes the softmax over the whole vocabulary and does not divide by what the best k have of it.
+"""Takes the softmax over the whole vocabulary and does not divide by the share of the best k.
 
 Their sums end below 1, so tokens far down the list get what belongs to the first.
 """
