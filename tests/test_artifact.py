@@ -108,6 +108,7 @@ def test_a_test_judgement_with_timed_cases_is_refused() -> None:
 CLAIMS = [
     ("CPU", Evaluator.REFEREE, "bubblewrap", Claim.BOUNDED),
     ("H100", Evaluator.REFEREE, "bubblewrap", Claim.BOUNDED),
+    ("MI300X", Evaluator.REFEREE, "bubblewrap", Claim.INSIDE_TIMED),
     ("CPU", Evaluator.SCRIPT, "bubblewrap", Claim.SELF_TIMED),
     ("H100", Evaluator.SCRIPT, "bubblewrap", Claim.SELF_TIMED),
     ("CPU", Evaluator.REFEREE, "none", Claim.SELF_TIMED),
@@ -118,9 +119,11 @@ CLAIMS = [
 def test_a_judgement_may_claim_no_more_than_our_judge_would(
     gpu: str, evaluator: Evaluator, sandbox: Literal["bubblewrap", "none"], honest: Claim
 ) -> None:
-    board = replace(BOARD.task, gpus=("CPU", "H100"), evaluator=evaluator).board(gpu)
+    board = replace(BOARD.task, gpus=("CPU", "H100", "MI300X"), evaluator=evaluator).board(gpu)
     asked = request(gpu=gpu, id=make_id(12, HEAD, gpu, Mode.RANKED))
-    facts = {"sandbox": SandboxInfo(kind=sandbox, stop="signals"), "edition": "e" * 64}
+    device = {"CPU": "CPU", "H100": "NVIDIA H100 80GB HBM3", "MI300X": "AMD Instinct MI300X"}[gpu]
+    machine = judgement_of(asked, URL).machine.model_copy(update={"device": device})
+    facts = {"sandbox": SandboxInfo(kind=sandbox, stop="signals"), "edition": "e" * 64, "machine": machine}
     taken = {
         claim for claim in Claim if not refusal(judgement_of(asked, URL, claim=claim, **facts), asked, board=board)
     }

@@ -45,6 +45,10 @@ def test_a_shipped_task_has_a_throughput_in_every_benchmark_of_every_board(task:
             assert found and found.bandwidth_gbs and found.limit, (board.gpu, case.name)
 
 
+READ_IN_PART = {"cholesky", "groupedgemm", "mladecode", "pagedattention"}
+"""One half of a symmetric matrix is enough; nobody needs the weights of idle experts, or unused slots of a cache."""
+
+
 @pytest.mark.parametrize("task", SHIPPED.values(), ids=SHIPPED)
 def test_a_shipped_task_moves_the_bytes_of_its_inputs_and_outputs(task: Task) -> None:
     from harness.reference.reference import Reference
@@ -55,7 +59,11 @@ def test_a_shipped_task_moves_the_bytes_of_its_inputs_and_outputs(task: Task) ->
     data = reference.generate(case.params, 1)
     moved = sum(one.numel() * one.element_size() for one in tensors_of((data, reference.compute(data))))
     found = Roofline(work=task.work).throughput(case.params, 1000.0)
-    assert found and found.bandwidth_gbs == pytest.approx(moved / 1e6)
+    assert found and found.bandwidth_gbs
+    if task.name in READ_IN_PART:
+        assert 0.4 * moved < found.bandwidth_gbs * 1e6 < moved
+    else:
+        assert found.bandwidth_gbs == pytest.approx(moved / 1e6)
 
 
 def test_cross_entropy_does_not_count_the_rows_that_nobody_has_to_read() -> None:
