@@ -543,6 +543,23 @@ def test_the_answer_to_the_first_call_is_wrong_for_the_next_and_right_for_equal_
         assert sitting.judge(submission(STALE), Mode.BENCHMARK, pairs=2).verdict is Verdict.ACCEPTED
 
 
+LAZY_IN_A_WINDOW = """
+import time
+ended = 0.0
+def custom_kernel(data):
+    global ended
+    output = data if time.monotonic() - ended < 0.0001 else data + 1
+    ended = time.monotonic()
+    return output
+"""
+
+
+@pytest.mark.exploit
+def test_every_output_of_a_window_with_several_calls_is_checked(play):
+    """Calls of one window follow each other at once; the first one comes after the referee's work between windows."""
+    assert play(LAZY_IN_A_WINDOW, Mode.BENCHMARK).verdict is Verdict.WRONG_ANSWER
+
+
 # ---------------------------------------------------------------------- what is the judge's fault
 
 

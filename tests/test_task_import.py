@@ -4,6 +4,7 @@ kernelbot/first.yaml    a set, re-made: six problems that share files above them
 """
 
 import json
+import resource
 import shutil
 import stat
 import time
@@ -522,6 +523,17 @@ ZIPS = {
     "too many files": ([(f"{n}.py", "") for n in range(1001)], "1001 files; at most 1000"),
     "a bomb": ([("task.yml", "tests: []\n"), ("zeros.py", "0" * (33 << 20))], "more than 32 MiB unpacked"),
 }
+
+
+def test_a_bomb_is_unpacked_no_further_than_to_its_limit(tmp_path, capsys):
+    path = zipped(tmp_path / "task.zip", ("task.yml", "tests: []\n"), ("zeros.py", "0" * (64 << 20)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40 << 20, limits[1]))  # Python gets an OSError, not the signal
+    try:
+        said = refused(capsys, tmp_path / "tasks", path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "more than 32 MiB unpacked" in said
 
 
 @pytest.mark.parametrize(("members", "message"), ZIPS.values(), ids=ZIPS)

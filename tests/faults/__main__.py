@@ -35,6 +35,7 @@ SHARED = (".venv", "tests/actions/node_modules")
 """Git does not track them; each copy has links to them."""
 LEAST_S = 300
 """The tests of a fault may take five times as long as without it, and never less than this."""
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT)
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.*?)?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -177,6 +178,8 @@ class Workshop:
             return Ended(by="", seconds=seconds, trouble="" if " passed" in said else "all its tests are skipped here")
         if found := _FAILED.search(said):
             return Ended(by=found[1], seconds=seconds)
+        if -process.returncode in _CRASHES:
+            return Ended(by=f"a crash ({signal.Signals(-process.returncode).name})", seconds=seconds)
         return Ended(by="", seconds=seconds, trouble=(said.strip().splitlines() or ["nothing was said"])[-1])
 
     def close(self) -> None:
