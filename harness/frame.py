@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from harness import __version__
 from harness.gpu.device import Device, device_of
 from harness.gpu.gpu_facts import GpuFacts, read_gpu
-from harness.gpu.gpu_nodes import GpuNode
+from harness.gpu.gpu_nodes import GpuNode, require_gpus
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, SandboxInfo, SubmissionInfo, is_named
@@ -16,7 +16,7 @@ from harness.records.provenance import harness_digest
 from harness.records.times import Duel, Forfeit, GpuState
 from harness.records.verdict import overall
 from harness.referee import machine
-from harness.sandbox.sandbox import Kind, Sandbox, require_gpus
+from harness.sandbox.sandbox import Kind, Sandbox
 from harness.task.submission import Submission
 from harness.task.task import METHOD, Board
 

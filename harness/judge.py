@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 from harness.frame import Frame, Results
 from harness.gpu.device import Device, device_of
+from harness.gpu.gpu_nodes import require_gpus
 from harness.gpu.vendors import PROFILERS, Profiler
 from harness.records.counters import LaunchFilter
 from harness.records.errors import PullRankError, SubmissionError, TaskError
@@ -28,7 +29,7 @@ from harness.records.replay import Replay
 from harness.records.stats import DUEL_LOOKS, MIN_PAIRS
 from harness.records.times import Duel
 from harness.records.verdict import Verdict
-from harness.sandbox.sandbox import Kind, Sandbox, choose_kind, require_gpus
+from harness.sandbox.sandbox import Kind, Sandbox, choose_kind
 from harness.shared_sandbox import open_sandbox
 from harness.task import torch_compiler
 from harness.task.compile import recipe_of

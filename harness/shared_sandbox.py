@@ -32,7 +32,7 @@ class Needs(TypedDict):
 
 
 class SharedSandbox:
-    """A sandbox that stays open after a judging, for the next one.  `close` it at the end."""
+    """A sandbox that stays open after a judging, for the next one.  After `close`, the next judging starts another."""
 
     def __init__(self) -> None:
         self._sandbox: Sandbox | None = None
@@ -47,10 +47,10 @@ class SharedSandbox:
         try:
             sandbox = self._sandbox_for(needs, cores)
             os.sched_setaffinity(0, sandbox.referee_core)
-            sandbox.rest(False)
+            sandbox.warm_parent.wake()
             yield sandbox
             sandbox.require_health_if_used()
-            sandbox.rest(True)
+            sandbox.warm_parent.rest()
             if sandbox.is_spent:
                 self.close()
         except BaseException:
@@ -80,23 +80,23 @@ _shared: ContextVar[SharedSandbox | None] = ContextVar("shared", default=None)
 
 
 @contextlib.contextmanager
-def share_sandbox(shared: SharedSandbox | None = None) -> Iterator[None]:
-    """Within this block, the judgings of this thread share a sandbox.
-
-    Args:
-        shared: use this one, and leave it open.  Default: that of the block around this one, or a new one, which ends
-            with this block.
-    """
-    with contextlib.ExitStack() as exits:
-        if not (shared := shared or _shared.get()):
-            shared = SharedSandbox()
-            exits.callback(shared.close)
-        exits.callback(_shared.reset, _shared.set(shared))
-        yield
+def share_sandbox() -> Iterator[SharedSandbox]:
+    """Within this block, the judgings of this thread share a sandbox.  It ends with the outermost such block."""
+    if outer := _shared.get():
+        yield outer
+        return
+    shared = SharedSandbox()
+    token = _shared.set(shared)
+    try:
+        yield shared
+    finally:
+        _shared.reset(token)
+        shared.close()
 
 
 def open_sandbox(**needs: Unpack[Needs]) -> contextlib.AbstractContextManager[Sandbox]:
     """The shared sandbox for one judging; a new one outside of `share_sandbox`, or while another judging uses it."""
     shared = _shared.get()
-    is_shared = shared and not shared.is_lent and needs["kind"] != "none"
-    return shared.lend(needs) if shared and is_shared else Sandbox(**needs)
+    if shared and not shared.is_lent and needs["kind"] != "none":
+        return shared.lend(needs)
+    return Sandbox(**needs)

@@ -87,8 +87,8 @@ def shared_sandbox():
     """One sandbox for the judgings of a module, which take turns in it: starting one takes seconds."""
     from harness.shared_sandbox import share_sandbox
 
-    with share_sandbox():
-        yield
+    with share_sandbox() as shared:
+        yield shared
 
 
 @pytest.fixture(scope="module")

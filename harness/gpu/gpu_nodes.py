@@ -18,6 +18,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
+from harness.records.errors import JudgeError
+
 Vendor = Literal["nvidia", "amd"]
 
 _NVIDIA = "proc/driver/nvidia/gpus"
@@ -187,3 +189,21 @@ def _read(path: Path) -> str:
         return path.read_text()
     except OSError:  # belongs to another user
         return ""
+
+
+def require_gpus(world_size: int = 1) -> list[GpuNode]:
+    """The first `world_size` GPUs assigned to the judge.  Raises JudgeError if there are fewer."""
+    if named := find_slice(os.environ):
+        raise JudgeError(f"the judge is assigned {named[:60]}: {WHOLE_GPU}")
+    gpus = assigned(find_gpus(), os.environ)
+    if not gpus:
+        raise JudgeError(
+            "no GPU found on this machine: there is neither /dev/nvidia0 nor /dev/kfd with a render node, or "
+            "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container the GPU's devices"
+        )
+    if len(gpus) < world_size:
+        raise JudgeError(
+            f"the task needs {world_size} GPUs, but only {len(gpus)} are assigned to the judge on this machine: give "
+            "the board the runner label of machines with enough GPUs"
+        )
+    return gpus[:world_size]

@@ -18,7 +18,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from typing import Literal, Self
 
 from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_memory import Card, find_card
-from harness.gpu.gpu_nodes import WHOLE_GPU, GpuNode, Shown, assigned, find_gpus, find_slice, shown_of
+from harness.gpu.gpu_nodes import Shown, require_gpus, shown_of
 from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
 from harness.inside import seccomp, walls, zygote
 from harness.records import stale_folders
@@ -110,24 +109,6 @@ def gpu_walls(device: Device, world_size: int = 1) -> Shown | None:
     if faults := find_gpu_faults(gpus):
         raise JudgeError("; ".join(faults))
     return shown_of(gpus)
-
-
-def require_gpus(world_size: int = 1) -> list[GpuNode]:
-    """The first `world_size` GPUs assigned to the judge.  Raises JudgeError if there are fewer."""
-    if named := find_slice(os.environ):
-        raise JudgeError(f"the judge is assigned {named[:60]}: {WHOLE_GPU}")
-    gpus = assigned(find_gpus(), os.environ)
-    if not gpus:
-        raise JudgeError(
-            "no GPU found on this machine: there is neither /dev/nvidia0 nor /dev/kfd with a render node, or "
-            "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container the GPU's devices"
-        )
-    if len(gpus) < world_size:
-        raise JudgeError(
-            f"the task needs {world_size} GPUs, but only {len(gpus)} are assigned to the judge on this machine: give "
-            "the board the runner label of machines with enough GPUs"
-        )
-    return gpus[:world_size]
 
 
 NINJA = Path(sys.executable).parent / "ninja"
@@ -357,12 +338,6 @@ class Sandbox:
         """Keep the players' cores awake from now on, for better times, if the referee has a core of its own."""
         if self.has_core_of_its_own:
             self.warm_parent.keep_awake()
-
-    def rest(self, is_resting: bool) -> None:
-        """Stop what keeps the players' cores awake while no judging uses the sandbox; continue it for the next one."""
-        for spinner in self.warm_parent.spinners:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(spinner, signal.SIGSTOP if is_resting else signal.SIGCONT)
 
     def company(self) -> Company:
         """A new measurement of other work during a run; without effect before `keep_awake`."""

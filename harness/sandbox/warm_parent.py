@@ -119,6 +119,19 @@ class WarmParent:
         self._order(zygote.KEEP_AWAKE, zygote.AWAKE, _START_S)
         self.spinners = tuple(health.include_processes())
 
+    def rest(self) -> None:
+        """Stop what keeps the players' cores awake, while no judging uses this sandbox."""
+        self._signal_spinners(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Continue it, for the next judging."""
+        self._signal_spinners(signal.SIGCONT)
+
+    def _signal_spinners(self, number: signal.Signals) -> None:
+        for spinner in self.spinners:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(spinner, number)
+
     def seal(self, cache: str) -> None:
         """Have it make a cache read-only, after its build."""
         if self._walled:

@@ -48,7 +48,7 @@ class Standings:
 
     @property
     def anchor_us(self) -> float | None:
-        """The anchor's score: its nominal times, combined as those of a row.  None if nothing was timed beside it."""
+        """The anchor's score, combined from its nominal times.  None if no ranked judgement has timed an anchor."""
         if not self.nominal_us:
             return None
         times = [Interval(value=us, low=us, high=us) for us in self.nominal_us]

@@ -160,7 +160,7 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
 def why_not_here(board: Board) -> str:
     """Why this machine cannot judge a board: it lacks the GPUs; "" if it has them."""
     from harness.gpu.device import device_of
-    from harness.sandbox.sandbox import require_gpus
+    from harness.gpu.gpu_nodes import require_gpus
 
     try:
         if device_of(board.gpu).is_gpu:

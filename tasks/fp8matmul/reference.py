@@ -8,7 +8,7 @@ from harness.checker import compare
 # Scaled numbers are N(0, 1), so an element of the product is a sum of k terms with standard deviation sqrt(k), and so,
 # up to a constant, is every partial sum.  With u = 2^-8 for bfloat16:
 #   - rounding the result costs u |y|, and the reference's own rounding as much again: rtol = 2 u = 2^-7;
-#   - sums in float32 cost about 2^-24 k, negligible beside that;
+#   - sums in float32 are off by about 2^-24 k, which is negligible;
 #   - Hopper's tensor cores keep some 14 bits of a sum of float8 products.  Simulated, with a new sum for every 128 of
 #     them: off by 0.03 u sqrt(k), typically, and by 0.5 u sqrt(k) at most;
 #   - scaled numbers in bfloat16: off by 0.6 u sqrt(k), typically.  Eight times that never happens, even with 30 million

@@ -8,7 +8,7 @@ from harness.checker import compare
 # Entries are N(0, 1), so an element of the result is a sum of k terms with standard deviation sqrt(k), and a sum of the
 # first j of them has sqrt(j).  With u = 2^-8 for bfloat16:
 #   - rounding the result costs u |y|, and the reference's own rounding as much again: rtol = 2 u = 2^-7;
-#   - sums in float32 cost about 2^-24 k, negligible beside that;
+#   - sums in float32 are off by about 2^-24 k, which is negligible;
 #   - libraries may split k and round a handful of partial sums to bfloat16 (cuBLAS does, by torch's default): each
 #     rounding is 0.4 u of its partial sum, typically, and they add up in squares: 0.4 u sqrt(k) for any number of
 #     splits that are then added in float32.  atol = 4 u sqrt(k) grants that to the worst of a billion elements.

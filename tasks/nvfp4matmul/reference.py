@@ -11,7 +11,7 @@ from harness.checker import compare
 # sum.  With u = 2^-8 for bfloat16:
 #   - rounding the result costs u |y|, and the reference's own rounding as much again: rtol = 2 u = 2^-7;
 #   - a number of e2m1 has two significant bits, its scale has four: their product is exact in bfloat16 and in float16,
-#     where it lies between 2^-10 and 2112.  Sums in float32 cost about 2^-24 k, little beside the result's rounding;
+#     where it lies between 2^-10 and 2112.  Sums in float32 are off by about 2^-24 k, far less than that;
 #   - libraries may split k and round a handful of partial sums to bfloat16: each costs u 16 sqrt(k) or less, and they
 #     add up in squares.  atol = 4 u 16 sqrt(k) = sqrt(k) / 4 grants that, times g.
 # A running sum in bfloat16 rounds each of its steps: 64 tiles of 128 (k = 8192) miss by a factor of two in the worst of
