@@ -4,16 +4,25 @@ The driver's memory is memory of the host, so a kernel may use torch on a CPU, o
 Attackers know all of our code in their process, and replace what they like.
 """
 
+import os
+import re
+import resource
 import shutil
+import signal
+import struct
+import subprocess
+import sys
 import textwrap
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from harness.gpu import cpu
 from harness.gpu.device import Device
 from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver
@@ -23,12 +32,16 @@ from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Claim, Judgement
 from harness.records.replay import Replay
-from harness.records.verdict import Verdict
-from harness.referee.orders import expect
+from harness.records.verdict import Foul, Verdict
+from harness.referee.orders import Orders, expect
 from harness.referee.referee import _derive
-from harness.referee.sampling import SAMPLES, WARMUPS, calls_per_window
+from harness.referee.sampling import warmups_and_samples
 from harness.referee.sealed import Sealed
+from harness.reference.checker import tensors
+from harness.reference.reference import Reference
+from harness.reference.values import collect
 from harness.rules.context import Context
+from harness.sandbox.memory import Memory, machine_ran_out
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from scripts.standings.claims import claim_sentence
@@ -121,22 +134,7 @@ def test_an_honest_file_is_timed_by_the_referees_events_and_its_judgement_claims
     assert timing.submission_us + timing.bound_us >= WAIT_S * 1e6  # sleep ends late, never early
     assert timing.submission_us < 3 * WAIT_S * 1e6  # a call's share of the window, not the whole
     assert timing.bound_us >= timing.overhead_us
-    assert {len(run.seeds) for run in timing.submission} == {WARMUPS + SAMPLES}
-
-
-@pytest.mark.parametrize(
-    ("windows_us", "overhead_us", "most", "calls"),
-    [
-        ([30_300.0] * 10, 300.0, 50, 1),
-        ([1800.0] * 10, 300.0, 50, 20),  # a hundred times the overhead in one window
-        ([301.0] * 10, 300.0, 50, 50),
-        ([250.0] * 10, 300.0, 50, 50),  # faster than an idle player, by chance
-        ([400.0] * 10, 300.0, 7, 7),
-        ((), 300.0, 1, 1),
-    ],
-)
-def test_a_window_holds_as_many_calls_as_make_its_overhead_small(windows_us, overhead_us, most, calls):
-    assert calls_per_window(windows_us, overhead_us, most) == calls
+    assert {len(run.seeds) for run in timing.submission} == {sum(warmups_and_samples(timing.calls_per_sample))}
 
 
 def test_the_inputs_of_one_window_have_unrelated_seeds():
@@ -238,15 +236,27 @@ CAUGHT = {
     ),
     "answer before the work": (
         """
+        class Once:
+            "Sends no second answer."
+            has_answered = False
+            def __init__(self, control):
+                self.control = control
+            def __getattr__(self, name):
+                return getattr(self.control, name)
+            def send(self, packet):
+                if self.has_answered:
+                    self.has_answered = False
+                    return
+                return self.control.send(packet)
+        player.control = Once(player.control)
         def custom_kernel(data):
             output = answer_to(data)
-            answer = b'{"is":"done","output":[%s]}' % shared.put(output, 0).encode()
-            os.write(900, answer)
-            time.sleep(1)
-            output.copy_(data + 1)
-            os._exit(0)
+            player.control.send(b'{"is":"done","output":[%s]}' % shared.put(output, 0).encode())
+            player.control.has_answered = True
+            time.sleep(WAIT_NS / 1e8)
+            return output.copy_(data + 1)
         """,
-        "WA SV RTE",
+        "WA",
     ),
     "change the inputs": (
         """
@@ -257,33 +267,47 @@ CAUGHT = {
     ),
     "use where the inputs were in the last case": (
         """
-        unmap, old = driver.unmap, []
-        driver.unmap = lambda mapping: None
+        old, found = [], []
+        driver.unmap = old.append
+        wait = shared.wait_for_gate
+        def compute_and_wait(number):
+            found.append(shared._bytes_of(old[-1]).view(torch.int32)[:inputs_of().numel()] + 1)
+            wait(number)
+        shared.wait_for_gate = compute_and_wait
         def custom_kernel(data):
-            old.append(data)
-            return old[0][:1].repeat(data.numel()) + 1
+            return found.pop() if found else data + 1
         """,
         "WA",
     ),
     "map other memory in place of the outputs": (
         """
+        lay = player.lay_shared
+        def lay_elsewhere(command):
+            lay(command)
+            if shared._mappings:
+                driver.unmap(shared._mappings[1])
+                shared._mappings[1], _ = driver.share(shared._mappings[1].size)
+            return b'{"is":"laid","at":%s}' % str([mapping.address for mapping in shared._mappings]).encode()
+        player.lay_shared = lay_elsewhere
         def custom_kernel(data):
-            output = answer_to(data)
-            driver.unmap(shared._mappings[1])
-            shared._mappings[1], _ = driver.share(shared._mappings[1].size)
-            answer_to(data).copy_(data + 1)
-            return answer_to(data)
+            return data + 1
         """,
         "WA",
     ),
     "swap inputs and outputs": (
         """
-        lay = shared.lay
+        lay, wait = shared.lay, shared.wait_for_gate
         shared.lay = lambda order, descriptors: lay({**order, "sizes": order["sizes"][::-1]}, descriptors[::-1])
+        def wait_for_gate(number):
+            shared._mappings.reverse()
+            wait(number)
+            shared._mappings.reverse()
+        shared.wait_for_gate = wait_for_gate
+        # So that what the referee has filled its outputs with is right.
         def custom_kernel(data):
-            return data + 1
+            return data - 1
         """,
-        "WA RTE",
+        "WA",
     ),
     "map half of the outputs": (
         """
@@ -343,7 +367,7 @@ CAUGHT = {
     ),
     "answer with one element as many": (
         """
-        shared.put = lambda output, call: '{"dtype":"uint8","shape":[1073741824],"strides":[0],"at":0}'
+        shared.put = lambda output, call: '{"dtype":"uint8","shape":[134217728],"strides":[0],"at":0}'
         def custom_kernel(data):
             return data + 1
         """,
@@ -383,55 +407,80 @@ HONEST = {
         """,
     "a thread that waits for the inputs from before the window on": """
         import threading
-        waiting = {}
+        lock, launched = threading.Lock(), {}
         lay = player.lay_shared
-        def await_inputs(data):
-            while data[0] == data[1]:  # until then, there is one word everywhere
+        def lay_alone(command):
+            with lock:
+                return lay(command)
+        player.lay_shared = lay_alone
+        def words_of(data):
+            return data[:2].tolist()
+        def launch_early():
+            while True:
                 time.sleep(1e-4)
-            launch(data)
-        def lay_and_wait(command):
-            said = lay(command)
-            for data in (inputs[0] for inputs in player.inputs if inputs[0].numel() > 1):
-                waiting[data.data_ptr()] = threading.Thread(target=await_inputs, args=(data,))
-                waiting[data.data_ptr()].start()
-            return said
-        player.lay_shared = lay_and_wait
+                with lock:
+                    for (data,) in player.inputs:
+                        words = words_of(data)
+                        # Before there are inputs, there is one word everywhere.
+                        if len(set(words)) == 2 and launched.get(data.data_ptr()) != words:
+                            launch(data)
+                            launched[data.data_ptr()] = words
+        threading.Thread(target=launch_early, daemon=True).start()
         def custom_kernel(data):
-            if data.data_ptr() not in waiting:
+            words = words_of(data)
+            if len(set(words)) < 2:
                 return launch(data)
-            waiting.pop(data.data_ptr()).join()
+            while launched.get(data.data_ptr()) != words:
+                time.sleep(1e-4)
             return answer_to(data)
         """,
     "clocks that stand still": """
         for name in ("perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time", "time_ns"):
             setattr(time, name, lambda: 1)
         driver.elapsed_us = lambda *_: 1.0
+        stream = None  # that of other clocks
         def custom_kernel(data):
             return launch(data)
         """,
     "a second mapping of the outputs": """
-        lay = shared.lay
-        seconds = []
+        lay, go, seconds = shared.lay, player.go_shared, []
         def lay_twice(order, descriptors):
             if descriptors:
-                seconds[:] = [driver.open(descriptors[1], order["sizes"][1])]
+                seconds.append(driver.open(descriptors[1], order["sizes"][1]))
             return lay(order, descriptors)
         shared.lay = lay_twice
+        def words_of(mapping, data):
+            return shared._bytes_of(Mapping(mapping.address, 4 * data.numel())).view(torch.int32)
+        guess = answer = torch.empty(0, dtype=torch.int32)
+        def compute_and_go(command):
+            "If inputs are where the outputs of the last case were, begin with them."
+            global guess, answer
+            if len(seconds) > 1 and inputs_of().numel() > 1:
+                there = words_of(seconds[-2], inputs_of())
+                guess, answer = there.clone(), torch.empty_like(there)
+                driver.launch(spin, stream, (answer.data_ptr(), guess.data_ptr(), guess.numel(), WAIT_NS))
+                driver.synchronize()
+            return go(command)
+        player.go_shared = compute_and_go
         def custom_kernel(data):
+            if torch.equal(data, guess):
+                return answer
             output = launch(data)
             driver.synchronize()
-            assert driver.read(seconds[0].address, 4) == driver.read(shared._mappings[1].address, 4)
+            assert torch.equal(words_of(seconds[-1], data), words_of(shared._mappings[1], data))
             return output
         """,
     "memory that it tries to shrink": """
         lay = shared.lay
         def lay_and_shrink(order, descriptors):
-            for descriptor in descriptors:
+            kept = [os.dup(descriptor) for descriptor in descriptors]
+            inputs = lay(order, descriptors)
+            for descriptor in kept:
                 try:
                     os.ftruncate(descriptor, 0)
                 except PermissionError:
                     pass
-            return lay(order, descriptors)
+            return inputs
         shared.lay = lay_and_shrink
         def custom_kernel(data):
             return launch(data)
@@ -485,7 +534,7 @@ def seal_late(patch):
     seal = SealedMemory.seal
 
     def sleep_and_seal(self):
-        time.sleep(10 * WAIT_S)
+        time.sleep(20 * WAIT_S)
         return seal(self)
 
     patch.setattr(SealedMemory, "seal", sleep_and_seal)
@@ -510,19 +559,243 @@ def leave_the_last_call_as_it_is(patch):
     patch.setattr(Context, "seed", lambda _: 102)
 
 
+def offer_inputs_where_the_last_case_had(place, patch):
+    """Do not take new memory for each layout; `place` is 0 for where the last one's inputs were, 1 for its outputs."""
+    share, allocate, shared = SealedMemory._share, SealedMemory._allocate, []
+
+    def share_and_keep(self, size, exits):
+        mapping, descriptor = share(self, size, exits)
+        shared.append(self._driver.open(descriptor, mapping.size))
+        return mapping, descriptor
+
+    def allocate_again(self, size, exits):
+        *earlier, _, _ = shared
+        return earlier[place - 2] if earlier and not hasattr(self, "offered") else allocate(self, size, exits)
+
+    patch.setattr(SealedMemory, "_share", share_and_keep)
+    patch.setattr(SealedMemory, "_allocate", allocate_again)
+
+
+def read_where_the_player_says(patch):
+    lay, addresses = Orders.lay, []
+
+    def lay_and_note(*args):
+        laid = lay(*args)
+        addresses[:] = laid.addresses
+        return laid
+
+    def read(self, _output, place, target, length):
+        cpu.read_memory(self.orders.player.pid, addresses[1] + place, target, length)
+
+    patch.setattr(Orders, "lay", lay_and_note)
+    patch.setattr(Sealed, "_read", read)
+
+
+def blame_the_judge_for_layouts(patch):
+    lay = Orders.lay
+
+    def lay_as_the_judge(*args):
+        try:
+            return lay(*args)
+        except Foul as foul:
+            raise JudgeError(f"a player could not map memory: {foul.message}") from None
+
+    patch.setattr(Orders, "lay", lay_as_the_judge)
+
+
+def blame_the_machine_for_kills(patch):
+    def fail(_):
+        raise machine_ran_out()
+
+    patch.setattr(Memory, "check_kill", fail)
+
+
+def read_everywhere(patch):
+    patch.setattr(Sealed, "_refuse_size", lambda *_: None)
+
+
+def read_large_outputs(patch):
+    """Two limits of their size: that of the sealed memory, and that of any output."""
+    read_everywhere(patch)
+    patch.setattr("harness.reference.values._SLACK_BYTES", 1 << 40)
+
+
+def count_no_outputs(patch):
+    """Not on arrival; what is missing still breaks the judge, which goes on as if it were there."""
+
+    def collect_uncounted(self, done, hands):
+        return [
+            collect(output, partial(self._read, output), hand.span_bytes, self._device)
+            for output, hand in zip(done.output, hands, strict=False)
+        ]
+
+    patch.setattr(Sealed, "_collect", collect_uncounted)
+
+
+def believe_the_players_clock(patch):
+    """See `CLOCK`."""
+
+    def seal(self):
+        self._memory.seal()
+        sealed = self._memory.sealed
+        return struct.unpack("d", self._driver.read(sealed.address + sealed.size - 8, 8))[0]
+
+    patch.setattr(Sealed, "_seal", seal)
+
+
+def reveal_before_the_time_begins(patch):
+    reveal = SealedMemory.reveal
+
+    def reveal_twice(self, gate=0):
+        reveal(self)
+        time.sleep(10 * WAIT_S)
+        reveal(self, gate)
+
+    patch.setattr(SealedMemory, "reveal", reveal_twice)
+
+
+def check_the_first_output_of_a_window(patch):
+    play, check, unchecked = Sealed.play, Reference.check, object()
+
+    def play_and_forget(*args, **options):
+        us, outputs = play(*args, **options)
+        return us, outputs[:1] + [unchecked] * len(outputs[1:])
+
+    patch.setattr(Sealed, "play", play_and_forget)
+    patch.setattr(Reference, "check", lambda *args: "" if args[2] is unchecked else check(*args))
+
+
+CLOCK = """
+kernel, clock = custom_kernel, (driver.event(), driver.event())
+def custom_kernel(data):
+    "The time that a player measures itself, by events in its default stream, is at the end of the outputs."
+    driver.call("cuEventRecord", clock[0], None)
+    output = kernel(data)
+    driver.call("cuEventRecord", clock[1], None)
+    driver.call("cuStreamSynchronize", None)
+    end = Mapping(shared._mappings[1].address + shared._mappings[1].size - 8, 8)
+    shared._bytes_of(end).view(torch.float64)[0] = driver.elapsed_us(*clock)
+    return output
+"""
+
+
+def is_accepted(play, source, _):
+    judgement = play(source)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+
+
+def stops_the_judge(error, words, play, source, _):
+    """The judge fails, instead of blaming the submission."""
+    with pytest.raises(error, match=words):
+        play(source)
+
+
+def forges_its_time(play, source, patch):
+    """Some right output takes less time than its work."""
+    play_window, times_us = Sealed.play, []
+
+    def note(*args, **options):
+        us, outputs = play_window(*args, **options)
+        times_us.append(us)
+        return us, outputs
+
+    patch.setattr(Sealed, "play", note)
+    is_accepted(play, source, patch)
+    assert min(times_us) < WAIT_S * 1e6
+
+
+def forges_its_own_time(play, source, patch):
+    forges_its_time(play, source + CLOCK, patch)
+
+
+def learns_what_is_behind_the_outputs(play, source, patch):
+    allocate, secret = SealedMemory._allocate, 0x5EC2
+
+    def allocate_before_a_secret(self, size, exits):
+        memory = allocate(self, size + 16, exits)
+        self._driver.write(memory.address + size, struct.pack("<H", secret))
+        return replace(memory, size=size)
+
+    patch.setattr(SealedMemory, "_allocate", allocate_before_a_secret)
+    message = play(source).message
+    said = re.search(r"is (\d+), expected", message)
+    assert said and int(said[1]) >> 16 == secret, message
+
+
+def has_more_checked_than_its_memory_holds(play, source, patch):
+    check, sizes = Reference.check, []
+
+    def note(self, data, output):
+        sizes.append(sum(part.numel() * part.element_size() for part in tensors(output)))
+        return check(self, data, output)
+
+    patch.setattr(Reference, "check", note)
+    play(source)
+    assert max(sizes) > 2 << 20  # what the driver shares at least, and the tests need at most
+
+
+SHRINKS = "memory that it tries to shrink"
+ATTACKS = {**{name: code for name, (code, _) in CAUGHT.items()}, **HONEST}
 SUCCEEDS = {
-    "compute before the inputs are there": give_an_untimed_window,
-    "finish after it has said so": seal_late,
-    "change the inputs": check_against_the_players_inputs,
+    "compute before the inputs are there": (give_an_untimed_window, is_accepted),
+    "finish after it has said so": (seal_late, is_accepted),
+    "answer before the work": (seal_late, is_accepted),
+    "change the inputs": (check_against_the_players_inputs, is_accepted),
+    "use where the inputs were in the last case": (partial(offer_inputs_where_the_last_case_had, 0), is_accepted),
+    "map other memory in place of the outputs": (read_where_the_player_says, is_accepted),
+    "swap inputs and outputs": (check_against_the_players_inputs, is_accepted),
+    "map half of the outputs": (blame_the_judge_for_layouts, partial(stops_the_judge, JudgeError, "INVALID_VALUE")),
+    "have too little memory of the device": (
+        blame_the_judge_for_layouts,
+        partial(stops_the_judge, JudgeError, "OUT_OF_MEMORY"),
+    ),
+    "end in the window": (blame_the_machine_for_kills, partial(stops_the_judge, JudgeError, "machine")),
+    "answer with a place outside the memory": (read_everywhere, learns_what_is_behind_the_outputs),
+    "answer with an address of the process": (read_everywhere, partial(stops_the_judge, JudgeError, "cuMemcpyDtoD")),
+    "answer with many outputs in one place": (read_everywhere, has_more_checked_than_its_memory_holds),
+    "answer with one element as many": (read_large_outputs, has_more_checked_than_its_memory_holds),
+    "answer with more outputs than calls": (count_no_outputs, is_accepted),
+    "answer with one output for no call": (
+        count_no_outputs,
+        partial(stops_the_judge, (IndexError, ValueError), "out of range|zip"),
+    ),
+    "a kernel on a stream of its own": (believe_the_players_clock, forges_its_own_time),
+    "a thread that waits for the inputs from before the window on": (reveal_before_the_time_begins, forges_its_time),
+    "clocks that stand still": (believe_the_players_clock, forges_its_own_time),
+    "a second mapping of the outputs": (partial(offer_inputs_where_the_last_case_had, 1), forges_its_time),
 }
 
 
 @pytest.mark.exploit
-@pytest.mark.parametrize(("name", "switch_off"), SUCCEEDS.items(), ids=SUCCEEDS)
-def test_an_attack_on_sealed_memory_succeeds_with_a_defence_switched_off(board, gpu, monkeypatch, name, switch_off):
+@pytest.mark.parametrize(
+    ("name", "switch_off", "succeeds"), [(name, *how) for name, how in SUCCEEDS.items()], ids=SUCCEEDS
+)
+def test_an_attack_on_sealed_memory_succeeds_with_a_defence_switched_off(play, monkeypatch, name, switch_off, succeeds):
     switch_off(monkeypatch)
-    judgement = judge(board, submission(attack(CAUGHT[name][0])), Mode.TEST, device=gpu)
-    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    succeeds(play, attack(ATTACKS[name]), monkeypatch)
+
+
+def judge_in_this_process(folder, library, source):
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    device = Device(name="cpu", driver=library)
+    judge(load_task(Path(folder)).board("CPU"), submission(source), Mode.TEST, device=device)
+
+
+@pytest.mark.exploit
+def test_the_judge_crashes_if_the_driver_lets_a_player_shrink_its_memory(board, gpu):
+    code = "import sys; from tests.test_sealed import judge_in_this_process as judge; judge(*sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, board.task.folder, gpu.driver, attack(HONEST[SHRINKS])],
+        env={**os.environ, "FAKE_GPU_SHRINKS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGBUS, done.stderr
+
+
+def test_each_attack_on_sealed_memory_is_shown_to_succeed_without_a_defence():
+    assert ATTACKS.keys() - {SHRINKS} == SUCCEEDS.keys()
 
 
 STALE = """
@@ -536,11 +809,10 @@ def custom_kernel(data):
 
 
 @pytest.mark.exploit
-def test_the_answer_to_the_first_call_is_wrong_for_the_next_and_right_for_equal_inputs(play, board, gpu, monkeypatch):
+def test_the_answer_to_the_first_call_is_wrong_for_the_next_and_right_for_equal_inputs(play, monkeypatch):
     assert play(STALE, Mode.BENCHMARK).verdict is Verdict.WRONG_ANSWER
     leave_the_last_call_as_it_is(monkeypatch)
-    with Sitting(board, device=gpu) as sitting:
-        assert sitting.judge(submission(STALE), Mode.BENCHMARK, pairs=2).verdict is Verdict.ACCEPTED
+    assert play(STALE, Mode.BENCHMARK).verdict is Verdict.ACCEPTED
 
 
 LAZY_IN_A_WINDOW = """
@@ -555,9 +827,11 @@ def custom_kernel(data):
 
 
 @pytest.mark.exploit
-def test_every_output_of_a_window_with_several_calls_is_checked(play):
+def test_every_output_of_a_window_with_several_calls_is_checked(play, monkeypatch):
     """Calls of one window follow each other at once; the first one comes after the referee's work between windows."""
     assert play(LAZY_IN_A_WINDOW, Mode.BENCHMARK).verdict is Verdict.WRONG_ANSWER
+    check_the_first_output_of_a_window(monkeypatch)
+    assert play(LAZY_IN_A_WINDOW, Mode.BENCHMARK).verdict is Verdict.ACCEPTED
 
 
 # ---------------------------------------------------------------------- what is the judge's fault

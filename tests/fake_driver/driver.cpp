@@ -5,7 +5,8 @@
 // processes share.  So one context runs at a time, and a kernel that never ends does not keep others out.  The lock of a
 // process that is stopped in the middle of a slice is passed over.  Times are the machine's own.
 //
-// Environment: FAKE_GPU_ABSENT, FAKE_GPU_MPS, FAKE_GPU_EXCLUSIVE; FAKE_GPU_BYTES limits the size of one allocation.
+// Environment: FAKE_GPU_ABSENT, FAKE_GPU_MPS, FAKE_GPU_EXCLUSIVE; FAKE_GPU_BYTES limits the size of one allocation;
+// with FAKE_GPU_SHRINKS, who has a descriptor of memory can change its size, as nobody can on a GPU.
 
 #include <atomic>
 #include <condition_variable>
@@ -23,6 +24,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -234,7 +236,7 @@ int cuMemCreate(uint64_t *handle, size_t size, const Properties *wanted, unsigne
     if (size > limit()) return OUT_OF_MEMORY;
     int file = memfd_create("device memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0 || ftruncate(file, off_t(size))) return OUT_OF_MEMORY;
-    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);  // nobody changes the size of a GPU's memory
+    if (!getenv("FAKE_GPU_SHRINKS")) fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
     return *handle = uint64_t(file), SUCCESS;
 }
 
@@ -302,7 +304,9 @@ int cuMemcpyDtoH_v2(void *target, uint64_t source, size_t size) {
 
 int cuMemcpyDtoD_v2(uint64_t target, uint64_t source, size_t size) {
     cuCtxSynchronize();
-    return memcpy((void *)target, (void *)source, size), SUCCESS;
+    // Not memcpy, which crashes where there is no memory.
+    iovec to{(void *)target, size}, from{(void *)source, size};
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == ssize_t(size) ? SUCCESS : INVALID_VALUE;
 }
 
 int cuStreamCreate(void **stream, unsigned) {
