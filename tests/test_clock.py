@@ -1,7 +1,22 @@
 """The order of play, and what is subtracted, with players whose windows are written down here."""
 
+from dataclasses import replace
+
+import pytest
+
 from harness.records.stats import MIN_PAIRS
-from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS, Windows, calibrate, time_case
+from harness.referee.sampling import (
+    CALIBRATIONS,
+    FULL_SAMPLES,
+    FULL_WARMUPS,
+    SAMPLES,
+    WARMUPS,
+    Windows,
+    calibrate,
+    calls_per_window,
+    central_overhead,
+    time_case,
+)
 
 
 def plays(window_us, order=None, name=""):
@@ -25,6 +40,51 @@ def test_the_overhead_is_the_lower_quartile_without_warm_ups():
     samples = tuple(float(us) for us in range(SAMPLES, 0, -1))
     windows = Windows(windows_us=(0.5,) * WARMUPS + samples, seeds=tuple(range(WARMUPS + SAMPLES)))
     assert calibrate(lambda _: windows) == sorted(samples)[SAMPLES // 4]
+
+
+@pytest.mark.parametrize(
+    ("players_us", "overhead_us", "played"),
+    [
+        ((100.0, 102.0), 101.0, 2),
+        ((100.0, 104.0, 103.0), 103.0, 3),
+        ((100.0, 15_000.0, 102.0), 102.0, 3),  # a stall of the machine
+    ],
+)
+def test_the_central_overhead_is_the_median_of_two_idle_players_or_of_three_if_two_disagree(
+    players_us, overhead_us, played
+):
+    found, runs = central_overhead(lambda order: plays(players_us[order])(order))
+    assert (found, len(runs)) == (overhead_us, played)
+
+
+def test_the_central_overhead_is_estimated_as_the_times_from_which_it_is_subtracted_are():
+    samples_us = (100.0, 104.0, 109.0, 102.0, 107.0, 900.0)
+    windows = Windows(
+        windows_us=(5000.0,) * FULL_WARMUPS + samples_us,
+        seeds=tuple(range(FULL_WARMUPS + FULL_SAMPLES)),
+        calls_per_sample=2,
+    )
+    overhead_us, _ = central_overhead(lambda _: windows)
+    assert overhead_us == (102.0 + 104.0 + 107.0 + 109.0) / 4
+    assert windows.as_run(0, 2.0).time_us == overhead_us - 2.0
+
+
+@pytest.mark.parametrize(
+    ("window_us", "overhead_us", "work_s", "most", "calls"),
+    [
+        (30_300.0, 300.0, 0.0, 50, 1),
+        (1800.0, 300.0, 0.0, 50, 20),  # a hundred times the overhead in one window
+        (301.0, 300.0, 0.0, 50, 50),
+        (250.0, 300.0, 0.0, 50, 50),  # faster than an idle player, by chance
+        (400.0, 300.0, 0.0, 7, 7),
+        (1800.0, 300.0, 0.0105, 50, 8),  # making inputs and checking outputs takes longer than the calls
+        (1800.0, 300.0, 1.0, 50, 1),
+        (60_000.0, 30_000.0, 0.0, 50, 3),  # as do the calls themselves
+    ],
+)
+def test_a_window_holds_as_many_calls_as_make_its_overhead_small(window_us, overhead_us, work_s, most, calls):
+    played = replace(plays(window_us)(0), work_s=work_s)
+    assert calls_per_window(played, overhead_us, most) == calls
 
 
 def test_sides_take_turns_in_mirrored_order():

@@ -44,7 +44,8 @@ def test_a_bias_is_the_median_of_the_biases_of_each_repetition():
     assert one.bias("kernelbot", "add") is None
 
 
-def test_cupti_gives_the_true_time_if_there_is_no_replay():
+def test_queued_calls_give_the_true_time_or_else_a_replay_or_else_the_kernels_alone():
+    assert found({"replay": [1.0], "cupti": [2.0], "queued": [3.0]}).true_us("add") == [3.0]
     assert found({"replay": [1.0], "cupti": [2.0]}).true_us("add") == [1.0]
     assert found({OURS: [3.0], "cupti": [2.0]}).bias(OURS, "add") == pytest.approx(0.5)
 
@@ -81,7 +82,7 @@ def test_the_standard_error_is_that_of_the_mean():
 
 def test_a_timing_method_says_what_it_lacks(monkeypatch):
     assert peers.why_not("kernelbot", "cpu") == peers.why_not("replay", "cuda") == ""
-    assert peers.why_not("cupti", "cpu") == "it times only GPUs"
+    assert peers.why_not("cupti", "cpu") == peers.why_not("queued", "cpu") == "it times only GPUs"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert peers.why_not("do_bench", "cuda") == "triton is not installed"
 
@@ -115,7 +116,7 @@ def test_the_summary_compares_all_results():
         for way, us in times.items()
     ]
     shown = summary(data)
-    assert "| matmul, side 512 | 100.0 µs | +0.9 % | +20.0 % |" in shown and "matmul, side 2048" not in shown
+    assert "| matmul, side 512 | 100.0 µs | +0.9 % | +0.0 % | +20.0 % |" in shown and "matmul, side 2048" not in shown
     assert "| +0.9 % at most (matmul, side 512; 1 kernels) | holds |" in shown
 
 

@@ -11,10 +11,11 @@ How inputs and outputs pass between the two, and which clock counts, depends on 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from harness.inside.protocol import Compiled, Failed, Loaded, Profiled, Watched
 from harness.records.errors import JudgeError, TaskError
 from harness.records.judgement import Digests
 from harness.records.profile import MAX_OPERATIONS, Operation, Profile
+from harness.records.stats import median
 from harness.records.verdict import Foul, Verdict
 from harness.referee.digest import digest
 from harness.referee.exchange import Exchange
@@ -67,6 +69,9 @@ class Referee:
         """The referee's measurements of each call on a staged device."""
         self.digests: Digests | None = None
         """Digests of the last call with `digested`."""
+        self._making_s: list[float] = []
+        self._checking_s: list[float] = []
+        """Seconds that making the inputs and checking the outputs of each window took."""
         self._room: tuple[Params, int] | None = None
         self._torch_device = torch.device(device.name) if device.is_sealed else torch.device("cpu")
         self.exchange = self._find_exchange(library)
@@ -185,10 +190,22 @@ class Referee:
             if digested and len(times) == len(batch):  # before the task's own code can change them
                 self.digests = Digests(inputs=digest(batch[0][0].data), outputs=digest(outputs[0][0]))
             for hands, found in zip(batch, outputs, strict=True):
-                for hand, output in zip(hands, found, strict=not is_idle):
-                    if checked and (message := self.reference.check(hand.data, output)):
-                        raise Foul(Verdict.WRONG_ANSWER, message)
+                with self._timing(self._checking_s):
+                    for hand, output in zip(hands, found, strict=not is_idle):
+                        if checked and (message := self.reference.check(hand.data, output)):
+                            raise Foul(Verdict.WRONG_ANSWER, message)
         return tuple(times)
+
+    @property
+    def work_s(self) -> float:
+        """How long making the inputs of a window and checking its outputs took in `calls`: the medians, in seconds."""
+        return sum(median(times_s) for times_s in (self._making_s, self._checking_s) if times_s)
+
+    @contextlib.contextmanager
+    def _timing(self, times_s: list[float]) -> Iterator[None]:
+        began = self.reference.settled_at()
+        yield
+        times_s.append(self.reference.settled_at() - began)
 
     def profile(self, params: Params, seed: int, deadline: Deadline) -> Profile:
         """One call under the player's own profiler, whose results are untrusted; the output is checked.
@@ -238,7 +255,8 @@ class Referee:
         room = _BATCH_BYTES
         for seed in seeds:
             drawn = [_derive(seed, number) for number in range(per_window)]
-            batch.append([self._deal(self.reference.generate(params, one)) for one in drawn])
+            with self._timing(self._making_s):
+                batch.append([self._deal(self.reference.generate(params, one)) for one in drawn])
             # The outputs are kept until the checks, too.
             room -= per_window * sum(returned.fresh_bytes) + sum(hand.span_bytes for hand in batch[-1])
             if room < 0:

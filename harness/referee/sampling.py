@@ -12,6 +12,9 @@ Idle players, which do nothing with the same inputs, measure the cost of a windo
 quartile of their windows is the overhead, which is subtracted from every window.  A player without any overhead would
 gain exactly that much, so it is also the bound.  If the player takes the time itself, the overhead is that of its
 clock, and the bound is the time that the referee's clock cannot account for (`self_timing`).
+
+If a GPU's memory is sealed, its own clock measures the window.  Few of its windows stall, and the overhead may be three
+times a kernel's time.  So the overhead is estimated in the same way as the time, without bias (`central_overhead`).
 """
 
 from __future__ import annotations
@@ -22,15 +25,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.records.fields import Param
-from harness.records.stats import MIN_PAIRS, Interval, is_decided, median, ratio_interval, stalls
+from harness.records.stats import MIN_PAIRS, Interval, is_decided, median, ratio_interval, stalls, trimmed_mean
 from harness.records.times import DuelCase, GpuState, Run, Timing, duel_ratio, pair_ratios
 from harness.referee.self_timing import Outside, hidden_us
 
 WARMUPS = 4
 """The first calls cost up to five times as much, for fresh pages and cold code; after the fourth, few still do."""
 SAMPLES = 10
+FULL_WARMUPS, FULL_SAMPLES = 2, 6
+"""The same for windows that hold several calls."""
 CALIBRATIONS = 2
 """Number of idle players.  The fastest counts, so that a stall of the machine makes no submission look faster."""
+AGREEMENT = 0.03
+"""If the overheads of two idle players differ by a larger share, a third one decides (`central_overhead`)."""
 STEADY = 0.01
 """Half-width of the ratio's interval at which sampling may end."""
 
@@ -59,6 +66,8 @@ def custom_kernel(data):
 SMALL_OVERHEAD = 0.01
 """The share of the anchor's time that the overhead should have at most, if windows may hold several calls: it is then a
 tenth of the time of a file that is ten times as fast."""
+LONGEST_WINDOW_S = 0.1
+"""How long making the inputs, the calls and the checks of a window with several calls should take at most."""
 
 Play = Callable[[int], "Windows"]
 """Play one run with a fresh player; the argument is its position in the order of play."""
@@ -74,6 +83,8 @@ class Windows:
     windows_us: tuple[float, ...]
     seeds: tuple[int, ...]
     calls_per_sample: int = 1
+    work_s: float = 0.0
+    """How long the referee's work for a call takes, in seconds: to make its inputs and to check its output."""
     outside: tuple[Outside, ...] = ()
     """The referee's measurements per call, if the player reported `windows_us` itself."""
     gpu: GpuState | None = None
@@ -83,39 +94,63 @@ class Windows:
     """Whether all samples count in full if one of them stalls, because the player stalls again and again."""
 
     @property
+    def warmups(self) -> int:
+        return warmups_and_samples(self.calls_per_sample)[0]
+
+    @property
+    def samples_us(self) -> tuple[float, ...]:
+        """The windows without the warm-ups; the overhead is not subtracted."""
+        return self.windows_us[self.warmups :]
+
+    @property
     def stalls(self) -> bool:
-        return stalls(self.windows_us[WARMUPS:])
+        return stalls(self.samples_us)
 
     def as_run(self, order: int, overhead_us: float) -> Run:
         times = tuple(max(window - overhead_us, RESOLUTION * overhead_us) for window in self.windows_us)
-        samples = times[WARMUPS:]
+        samples = times[self.warmups :]
         return Run(
             order=order,
-            warmups_us=times[:WARMUPS],
+            warmups_us=times[: self.warmups],
             samples_us=samples,
             seeds=self.seeds,
             estimator="mean" if self.counts_stalls and stalls(samples) else "trimmed mean",
         )
 
 
+def warmups_and_samples(calls: int) -> tuple[int, int]:
+    """How many windows of a run are warm-ups and samples, if each holds so many calls."""
+    return (WARMUPS, SAMPLES) if calls == 1 else (FULL_WARMUPS, FULL_SAMPLES)
+
+
 def calibrate(play_null: Play) -> float:
-    """Play idle players, and return the overhead."""
-    return overhead_of([play_null(order) for order in range(CALIBRATIONS)])
+    """Play idle players; return the overhead: the lower quartile of the windows of the fastest one, in microseconds."""
+    return max(min(_lower_quartile(play_null(order).samples_us) for order in range(CALIBRATIONS)), _TICK_US)
 
 
-def overhead_of(runs: Sequence[Windows]) -> float:
-    """The lower quartile of the windows of the fastest idle player, in microseconds; always positive."""
-    return max(min(_lower_quartile(run.windows_us[WARMUPS:]) for run in runs), _TICK_US)
+def central_overhead(play_null: Play) -> tuple[float, list[Windows]]:
+    """Play two idle players, and a third one if these disagree; return the median of their times, and their windows.
+
+    As with any run, the time of a player is the trimmed mean of its windows, here in microseconds.
+    """
+    runs = [play_null(order) for order in range(CALIBRATIONS)]
+    times_us = [trimmed_mean(run.samples_us) for run in runs]
+    if max(times_us) > (1 + AGREEMENT) * min(times_us):
+        runs.append(play_null(CALIBRATIONS))
+        times_us.append(trimmed_mean(runs[-1].samples_us))
+    return max(median(times_us), _TICK_US), runs
 
 
-def calls_per_window(windows_us: Sequence[float], overhead_us: float, most: int) -> int:
+def calls_per_window(played: Windows, overhead_us: float, most: int) -> int:
     """How many calls make the overhead of a window small beside their time; 1 if windows of one call do.
 
     Args:
-        windows_us: the samples of a player that computes, with one call per window.
+        played: a run of a player that computes, with one call per window.
     """
-    time_us = median(windows_us) - overhead_us if windows_us else math.inf
-    return max(1, min(most, math.ceil(overhead_us / max(SMALL_OVERHEAD * time_us, _TICK_US))))
+    time_us = median(played.samples_us) - overhead_us
+    wanted = math.ceil(overhead_us / max(SMALL_OVERHEAD * time_us, _TICK_US))
+    affordable = int(LONGEST_WINDOW_S / (played.work_s + max(time_us, _TICK_US) / 1e6))
+    return max(1, min(most, wanted, affordable))
 
 
 def _lower_quartile(values: Sequence[float]) -> float:
@@ -148,7 +183,7 @@ def time_case(
             order = len(submission) + len(anchor)
             windows = play(order)
             runs.append(windows.as_run(order, overhead_us))
-            outside += windows.outside[WARMUPS:] if runs is submission else ()
+            outside += windows.outside[windows.warmups :] if runs is submission else ()
             states += [windows.gpu] if windows.gpu else []
         if len(submission) < pairs:
             continue

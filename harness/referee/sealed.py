@@ -32,6 +32,7 @@ from harness.inside.protocol import ALIGNMENT, MAX_LEAVES, MAX_MESSAGE, Done, Un
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline, Orders, expect
+from harness.referee.sampling import FULL_WARMUPS
 from harness.reference.reference import Returned
 from harness.reference.values import Deal, collect, span_bytes
 
@@ -43,7 +44,7 @@ _NOTHING: dict[str, Any] = {"tree": [], "tensors": [], "calls": 0, "steps": [0, 
 _DESCRIPTION_BYTES = 400
 """A tensor's description as JSON is shorter: shape, strides, dtype, place."""
 _MOST_CALLS = 50
-_MOST_UNQUEUED = 3
+_MOST_UNQUEUED = FULL_WARMUPS
 """After so many windows in a row without a queue, the inputs of a player's next windows are revealed first."""
 _WINDOW_BYTES = 2 << 30
 _WINDOW_SHARE = 1 / 32

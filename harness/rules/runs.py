@@ -11,10 +11,11 @@ from harness.records.counters import Counters
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.profile import Profile
+from harness.records.stats import median
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
 from harness.referee.orders import Deadline
-from harness.referee.sampling import NULL_KERNEL, SAMPLES, SEALED_NULL_KERNEL, WARMUPS, Windows
+from harness.referee.sampling import NULL_KERNEL, SEALED_NULL_KERNEL, WARMUPS, Windows, warmups_and_samples
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, OWN_PLAYERS, Context
 from harness.rules.phase import Phase, SideFoul
@@ -57,39 +58,33 @@ class Runs:
     def calibrate(self, case: Case, phase: Phase) -> float:
         """Measure the overhead of a call with this case's inputs, in microseconds."""
         self.context.sandbox.keep_awake()
-        overhead_us = sampling.calibrate(self.of(self.idler, case, phase))
-        if case.name in self._calls_per_window or not (self._pace and self.context.device.is_sealed):
-            return overhead_us
-        calls = self._find_calls_per_window(self._pace, case, phase, overhead_us)
-        self._calls_per_window[case.name] = calls
-        return overhead_us if calls == 1 else self._calibrate_loop(case, phase)
-
-    def _calibrate_loop(self, case: Case, phase: Phase) -> float:
-        """The overhead of a call, if a window holds several, in microseconds.
-
-        It is what each call of an idle player takes that makes all of them.  If Python launches them within the window,
-        they may wait for Python while the kernels of other players do not: then only one of them is counted.
-        """
-        play = self.of(self.idler, case, phase, loops=True)
-        runs = [play(order) for order in range(sampling.CALIBRATIONS)]
-        looped_us = sampling.overhead_of(runs)
-        if all(run.is_queued for run in runs):
-            return looped_us
-        overhead_us = sampling.calibrate(self.of(self.idler, case, phase))
-        self._loop_us[case.name] = max(0.0, looped_us - overhead_us)
-        return overhead_us
+        idle = self.of(self.idler, case, phase)
+        if not self.context.device.is_sealed:
+            return sampling.calibrate(idle)
+        if case.name not in self._calls_per_window:
+            self._calls_per_window[case.name] = self._find_calls_per_window(case, phase)
+        if self._calls_per_window[case.name] > 1:
+            overhead_us, runs = sampling.central_overhead(self.of(self.idler, case, phase, loops=True))
+            if all(run.is_queued for run in runs):
+                return overhead_us
+            # Kernels may wait for Python's launches within the window, while those of other players do not.
+            single_us = sampling.central_overhead(idle)[0]
+            self._loop_us[case.name] = max(0.0, overhead_us - single_us)
+            return single_us
+        return sampling.central_overhead(idle)[0]
 
     def loop_us(self, case: Case) -> float:
         """What our own loop in the player takes for each call of a window, at most: a player could save that."""
         return self._loop_us.get(case.name, 0.0)
 
-    def _find_calls_per_window(self, pace: PlayerFiles, case: Case, phase: Phase, overhead_us: float) -> int:
-        """As many as a replayed judgement had, or as make the overhead small beside the time of `pace`."""
-        most = self.context.calls_that_fit(case)
+    def _find_calls_per_window(self, case: Case, phase: Phase) -> int:
+        """As many as a replayed judgement had, or as make the overhead small beside the time of the pace."""
+        if not self._pace or (most := self.context.calls_that_fit(case)) == 1:
+            return 1
         if self.context.replay and (known := self.context.replay.calls_per_sample(case.params)):
             return min(known, most)
-        played = self.of(pace, case, phase)(_OUT_OF_ORDER).windows_us[WARMUPS:] if most > 1 else ()
-        return sampling.calls_per_window(played, overhead_us, most)
+        idle, played = (self.of(one, case, phase)(_OUT_OF_ORDER) for one in (self.idler, self._pace))
+        return sampling.calls_per_window(played, median(idle.samples_us), most)
 
     def of(self, entry: PlayerFiles, case: Case, phase: Phase, *, loops: bool = False) -> sampling.Play:
         """A function that plays one run of a case: fresh player, warm-ups and samples, every output checked.
@@ -145,9 +140,9 @@ class Runs:
 
                 # Drawn only after the submission is loaded, so that it cannot see them during its import.
                 known = replay.run_seeds(entry.name, case.params, order) if replay else None
-                seeds = known or tuple(self.context.seed() for _ in range(WARMUPS + SAMPLES))
-                is_first = is_real and order == 0
                 calls = self._calls_per_window.get(case.name, 1)
+                seeds = known or tuple(self.context.seed() for _ in range(sum(warmups_and_samples(calls))))
+                is_first = is_real and order == 0
                 windows = referee.calls(
                     case.params,
                     seeds,
@@ -171,6 +166,7 @@ class Runs:
             gpu=state,
             is_queued=is_queued,
             calls_per_sample=calls,
+            work_s=referee.work_s / calls,
         )
         return played, company.share
 
