@@ -2,6 +2,8 @@
 
     replay      one CUDA graph of many calls, each on uncached inputs; its time divided by their number
     cupti       the device's own time for a call's kernels, after one flush (from CUPTI, by torch's profiler)
+    queued      by the same timestamps, calls that follow each other on uncached inputs, as in the judge's windows: from
+                the start of the first kernel to the end of the last, divided by the number of calls
     do_bench    triton.testing.do_bench with its defaults: its own warm-ups and flushes, the median
     kernelbot   KernelBot's method, written from its description: after tests, the mean of single calls by CUDA events,
                 each on fresh inputs and after one flush, until the standard error is below 0.1 % or time is up
@@ -36,6 +38,11 @@ _COPIES = 8, 512
 _REPLAY_S = 0.2
 _REPLAYS = 5
 _WATCHED = 10
+_QUEUED = 4, 50
+_QUEUED_BYTES = 2 << 30
+"""The least and the most calls, and the size of their inputs."""
+_LAUNCH_CYCLES = 1_000_000, 60_000
+"""How long the device waits until all calls are launched: in all, and for each call."""
 _NO_KERNELS = ("Activity Buffer Request", "Context Sync")
 """Device rows of the profiler that are not kernels or copies: its own work, and waiting."""
 
@@ -158,7 +165,32 @@ class _Bench:
                 torch.cuda.synchronize()
             rows = [row for row in watched.key_averages() if row.device_type.name != "CPU"]
             times_us.append(sum(float(row.self_device_time_total) for row in rows if row.key not in _NO_KERNELS))
-        return median(times_us[1:])
+        return float(median(times_us[1:]))
+
+    def queued(self, params: Params) -> float:
+        import torch
+        from torch.profiler import ProfilerActivity, profile
+
+        fewest, most = _QUEUED
+        held = sum(part.numel() * part.element_size() for part in self.fresh(params) if hasattr(part, "numel"))
+        inputs = [self.fresh(params) for _ in range(max(fewest, min(most, _QUEUED_BYTES // held)))]
+        fixed, each = _LAUNCH_CYCLES
+        times_us = []
+        for _ in range(_WATCHED + 1):  # the first one initializes the profiler
+            self.clock.flush()
+            torch.cuda.synchronize()
+            with profile(activities=[ProfilerActivity.CUDA]) as watched:
+                torch.cuda._sleep(fixed + each * len(inputs))  # type: ignore[no-untyped-call]
+                outputs = [self.kernel(one) for one in inputs]
+                torch.cuda.synchronize()
+            del outputs
+            spans = sorted(
+                (event.time_range.start, event.time_range.end)
+                for event in watched.events()
+                if event.device_type.name != "CPU" and event.name not in _NO_KERNELS
+            )[1:]  # the first is the sleep
+            times_us.append((max(end for _, end in spans) - spans[0][0]) / len(inputs))
+        return float(median(times_us[1:]))
 
     def do_bench(self, params: Params) -> float:
         testing = importlib.import_module("triton.testing")
@@ -186,9 +218,9 @@ def why_not(way: str, device: str) -> str:
     """What a way lacks on this machine; "" if it can run."""
     if way == "do_bench" and importlib.util.find_spec("triton") is None:
         return "triton is not installed"
-    if way in ("do_bench", "cupti") and device == "cpu":
+    if way in ("do_bench", "cupti", "queued") and device == "cpu":
         return "it times only GPUs"
-    if way == "cupti":
+    if way in ("cupti", "queued"):
         from torch.profiler import ProfilerActivity, supported_activities
 
         if ProfilerActivity.CUDA not in supported_activities():  # type: ignore[no-untyped-call]

@@ -2,7 +2,7 @@
 
     judge      a ranked judging whose anchor is the same kernel: the true ratio is 1
     peers      the same task by other methods (`peers`), each in a fresh process
-    report     bias against replay, spread, seconds, and whether the claims hold (`times_report`)
+    report     bias against CUPTI's timestamps, spread, seconds, and whether the claims hold (`times_report`)
 
 The methods take turns, and each repetition reverses their order, so that drift affects them equally.
 """
@@ -27,7 +27,7 @@ from benchmarks.check_gpu.probe import CheckOptions, MissingError, Probe, ProbeA
 if TYPE_CHECKING:
     from harness.task.task import Board, Case
 
-OURS, PEERS = "judge", ("replay", "cupti", "do_bench", "kernelbot")
+OURS, PEERS = "judge", ("queued", "replay", "cupti", "do_bench", "kernelbot")
 _JUDGED_S, _TIMED_S, _LIMIT_S = 90.0, 20.0, 300.0
 
 

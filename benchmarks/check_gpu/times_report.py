@@ -1,6 +1,7 @@
 """The summary of stage 4 in Markdown: bias, spread, seconds, and whether the claims hold.  Pure functions.
 
-bias      median over the repetitions of a method's time / the true time, minus 1; replay's time is true, else CUPTI's
+bias      median over the repetitions of a method's time / the true time, minus 1.  That of queued calls is true, else a
+          replay's, else that of the kernels alone
 spread    interquartile range of the repetitions' times, as a fraction of their median
 seconds   duration of a judging: of one kernel in the table, of one group of kernels in the claim
 """
@@ -16,12 +17,13 @@ from typing import Any
 from benchmarks.check_gpu.times import KERNELS, OURS, Taken
 from scripts.common.text import format_percent, format_us
 
-_TRUE = ("replay", "cupti")
+_TRUE = ("queued", "replay", "cupti")
 _NAMES = {
     OURS: "judge",
     "do_bench": "do_bench",
     "kernelbot": "KernelBot's method",
-    "cupti": "CUPTI",
+    "cupti": "CUPTI, kernels alone",
+    "queued": "CUPTI, queued calls",
     "replay": "replay",
 }
 
@@ -151,7 +153,7 @@ def _claim_on_intervals(found: Measured) -> BenchClaim:
 
 
 def _lines(found: Measured, claims: tuple[BenchClaim, ...]) -> Iterator[str]:
-    others: list[str] = [way for way in ("cupti", "do_bench", "kernelbot") if way in found.seconds]
+    others: list[str] = [way for way in ("replay", "cupti", "do_bench", "kernelbot") if way in found.seconds]
     head = [
         "kernel",
         "true",
