@@ -38,6 +38,7 @@ from scripts.pages.parts.site import Site
 from scripts.pages.parts.summary import summary_of
 from scripts.pages.picture import board_picture
 from scripts.pages.publishing.load import boards_of, ranked
+from tests import chromium
 from tests.discord_page import page
 from tests.discord_server import FAULTS, TOKEN, Discord
 from tests.test_publish import START, TASK_YML, duel_with, judged, season, task_folder
@@ -1107,9 +1108,8 @@ benchmarks: [{size: 4096, seed: 2146}]
 def test_each_kind_of_message_fits_discords_layout(tmp_path: Path) -> None:
     """Laid out within Discord's width, nothing cut off or laid over something else; `make announcements` shows it."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    chromium = shutil.which("chromium")
-    if not chromium:
-        pytest.skip("chromium is not installed: apt-get install chromium")
+    if not chromium.PROGRAM:
+        pytest.skip(chromium.MISSING)
     bodies, pictures = one_of_each(tmp_path / "cup")
     kinds = {body["embeds"][0]["author"]["name"] for body in bodies}
     assert kinds == {
@@ -1117,9 +1117,7 @@ def test_each_kind_of_message_fits_discords_layout(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "page.html").write_text(page(bodies, pictures=pictures), encoding="utf-8")
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
-        )
+        browser = playwright.chromium.launch(executable_path=chromium.PROGRAM, args=chromium.FLAGS)
         for width in (390, 1200):
             shown = browser.new_page(viewport={"width": width, "height": 900})
             shown.goto((tmp_path / "page.html").as_uri())

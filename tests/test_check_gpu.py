@@ -409,3 +409,10 @@ def test_a_whole_rehearsal_has_every_result_and_no_failure(tmp_path):
         assert planned and all(LEFT not in shown[name] for name in planned), stage
     assert re.match(r"AC, \d{2,3}\.\d+ ms, ", shown["50 ms with clocks that stand still"])
     assert shown["PyTorch"] == "AC"
+    judged = next(one for one in lines(tmp_path) if one["name"] == "judge: spins, 1")
+    (taken,) = judged["data"]["taken"]
+    # What spins until a clock says so is the one kernel whose time is known.
+    assert 290 < taken["us"] < 2000
+    assert taken["low"] <= taken["ratio"] <= taken["high"] and taken["bound_us"] > 0
+    assert 0.5 < taken["ratio"] < 2
+    assert shown["judge: spins, 1"].startswith("spin, 600 thousand: ")

@@ -3,7 +3,6 @@
 The screenshots lie in the test's folder: `pytest tests/test_comment_pictures.py --basetemp=pictures`.
 """
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,18 +28,17 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Request, make_id
 from scripts.standings.roofline import Roofline
 from scripts.standings.standings import standings
+from tests import chromium
 from tests.github_page import page_of
 from tests.season.season import Size, make_season
 from tests.test_report import BOARD as MADE_UP
 from tests.test_report import hostile
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed: apt-get install chromium")
+pytestmark = pytest.mark.skipif(not chromium.PROGRAM, reason=chromium.MISSING)
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 
 TASKS = Path(__file__).parent.parent / "tasks"
 KEPT = Path(__file__).parent / "comments"
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 PHONE, DESK = 360, 1012
 UNCLOSED = b"import torch\n\n\ndef custom_kernel(data:\n    return data\n"
 HEAD = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
@@ -125,7 +123,7 @@ def comments() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator["sync_api.Browser"]:
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium.PROGRAM, args=chromium.FLAGS)
         yield browser
         browser.close()
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.check_gpu import peers
 from benchmarks.check_gpu.probe import CheckOptions, MissingError
-from benchmarks.check_gpu.times import GROUPS, KERNELS, OURS, Taken, ask_peer, board_of, measure
+from benchmarks.check_gpu.times import GROUPS, KERNELS, OURS, Taken, ask_peer, board_of
 from benchmarks.check_gpu.times_report import BenchClaim, Measured, report_of, spread, summary
 
 REHEARSAL = CheckOptions(rehearse=True)
@@ -137,14 +137,3 @@ def test_a_method_that_fails_or_cannot_run_says_why(capfd):
         with pytest.raises(subprocess.CalledProcessError):
             list(ask_peer("kernelbot", board, ("spin",), REHEARSAL))
     assert "ValueError: output" in capfd.readouterr().err
-
-
-@pytest.mark.walls
-def test_a_kernel_is_judged_against_itself(tmp_path):
-    found = measure(replace(REHEARSAL, scratch=str(tmp_path)), way=OURS, kernels=KERNELS[2:3])
-    (taken,) = found.data["taken"]
-    # What spins until a clock says so is the one kernel whose time is known.
-    assert 290 < taken["us"] < 2000
-    assert taken["low"] <= taken["ratio"] <= taken["high"] and taken["bound_us"] > 0
-    assert 0.5 < taken["ratio"] < 2
-    assert found.words.startswith("spin, 600 thousand: ")

@@ -21,15 +21,14 @@ from scripts.pages.parts.summary import summary_of
 from scripts.pages.parts.words import lost
 from scripts.pages.publishing.serve import site_server, url_of
 from scripts.standings.standings import standings
+from tests import chromium
 from tests.lively_site import lively_site, one_of_each
 from tests.test_page_weight import SHARED, entered
 from tests.test_publish import WORK, task_folder
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed: apt-get install chromium")
+pytestmark = pytest.mark.skipif(not chromium.PROGRAM, reason=chromium.MISSING)
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 AXE = Path(__file__).parent / "actions" / "node_modules" / "axe-core" / "axe.min.js"
 ROWS = "#ranks tbody tr"
 LINES = "cell => { const text = document.createRange(); text.selectNodeContents(cell); return text.getClientRects().length }"
@@ -46,7 +45,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator["sync_api.Browser"]:
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium.PROGRAM, args=chromium.FLAGS)
         yield browser
         browser.close()
 

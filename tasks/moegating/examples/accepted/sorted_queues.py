@@ -15,7 +15,7 @@ def custom_kernel(data: input_t) -> output_t:
     narrow = experts.view(-1).to(torch.uint8 if size <= 256 else torch.int32)
     order = torch.argsort(narrow, stable=True)
     loads = torch.bincount(narrow, minlength=size)
-    begins = torch.repeat_interleave(loads.cumsum(dim=0) - loads, loads)
+    begins = torch.repeat_interleave(loads.cumsum(dim=0) - loads, loads, output_size=order.numel())
     places = torch.empty(order.numel(), dtype=torch.int32, device=logits.device)
     places[order] = (torch.arange(order.numel(), device=logits.device) - begins).int()
     return {
