@@ -102,7 +102,7 @@ def test_the_runner_distinguishes_caught_faults_from_missed_ones(
 
 def test_a_fault_whose_line_is_not_unique_is_named(repository: Path) -> None:
     twice = in_price("No such line.", "count", "n", "tests/test_price.py")
-    with pytest.raises(FaultsError, match=r"shop.yml: in price.py this stands 2 times, not once: count"):
+    with pytest.raises(FaultsError, match=r"shop.yml: in price.py this occurs 2 times, not once: count"):
         faulty(twice, repository)
 
 

@@ -65,7 +65,7 @@ def faulty(fault: Fault, root: Path) -> str:
     path = root / fault.file
     text = path.read_text("utf-8") if path.is_file() else ""
     if (count := text.count(fault.old)) != 1:
-        raise FaultsError(f"{fault.area}.yml: in {fault.file} this stands {count} times, not once: {fault.old}")
+        raise FaultsError(f"{fault.area}.yml: in {fault.file} this occurs {count} times, not once: {fault.old}")
     return text.replace(fault.old, fault.new)
 
 
