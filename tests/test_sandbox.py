@@ -21,7 +21,7 @@ from harness.records.verdict import Foul, Verdict
 from harness.sandbox import freezer
 from harness.sandbox.bubblewrap import environment_of, find_covers
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
-from harness.sandbox.starvation import Starvation
+from harness.sandbox.starvation import Starvation, _user_s
 from tests import cores
 
 INSIDE = Path(__file__).parent.parent / "harness" / "inside"
@@ -183,22 +183,16 @@ def test_processes_that_a_player_has_lost_are_not_other_programs():
     with subprocess.Popen(loop) as known, subprocess.Popen(loop) as lost:
         try:
             time.sleep(0.5)  # until both compute
-            counted = Starvation({core}, [known.pid], find_user_s=lambda: user_s(known.pid) + user_s(lost.pid))
+            counted = Starvation({core}, [known.pid], find_user_s=lambda: _user_s(known.pid) + _user_s(lost.pid))
             blind = Starvation({core}, [known.pid])
-            before_s = user_s(lost.pid)
+            before_s = _user_s(lost.pid)
             time.sleep(2)
-            lost_s = user_s(lost.pid) - before_s
+            lost_s = _user_s(lost.pid) - before_s
             assert lost_s > 0.1
             assert blind.seconds([known.pid]) - counted.seconds([known.pid]) > lost_s / 2
         finally:
             known.kill()
             lost.kill()
-
-
-def user_s(pid):
-    """How long a process has run outside of the kernel, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
 
 def test_syncing_the_hosts_disks_seems_to_work_and_does_nothing(sandbox):

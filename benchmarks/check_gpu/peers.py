@@ -165,7 +165,7 @@ class _Bench:
                 torch.cuda.synchronize()
             rows = [row for row in watched.key_averages() if row.device_type.name != "CPU"]
             times_us.append(sum(float(row.self_device_time_total) for row in rows if row.key not in _NO_KERNELS))
-        return float(median(times_us[1:]))
+        return median(times_us[1:])
 
     def queued(self, params: Params) -> float:
         import torch

@@ -114,7 +114,7 @@ class Timing(Model):
     submission_us: Microseconds
     anchor_us: Microseconds
     ratio: Interval
-    overhead_us: PositiveFloat = Field(description="what a call takes of an idle player's windows; already subtracted")
+    overhead_us: PositiveFloat = Field(description="a call's share of an idle player's window; already subtracted")
     bound_us: PositiveFloat = Field(description="upper bound of how much a time can understate the truth")
     steady: bool
     note: Line = Field(description="why it is not steady, and what to do about it")

@@ -35,7 +35,7 @@ SAMPLES = 10
 FULL_WARMUPS, FULL_SAMPLES = 2, 6
 """The same for windows that hold several calls."""
 CALIBRATIONS = 2
-"""Number of idle players.  The fastest counts, so that a stall of the machine makes no submission look faster."""
+"""Number of idle players.  In `calibrate` the fastest counts, so that a stall makes no submission look faster."""
 AGREEMENT = 0.03
 """If the overheads of two idle players differ by a larger share, a third one decides (`central_overhead`)."""
 STEADY = 0.01
