@@ -79,7 +79,7 @@ check-gpu:  ## check everything that needs a GPU; four stages of ten minutes (AR
 bench-gpu:  ## compare times on a GPU with other methods: stage 4 of check-gpu, twenty times (four hours)
 	@$(CHECK_GPU) --stage 4 --repetitions 20 --budget 14400 $(ARGS)
 
-bench-timing: $(READY)  ## test the claims about times and duels (an hour and a half; ARGS='--part aa --duels 20')
+bench-timing: $(READY)  ## test the claims about times and duels (two hours; ARGS='--part aa --load memory')
 	$(BIN)/python -m benchmarks.timing $(ARGS)
 
 bench-github: $(READY)  ## count and time what the workflows' commands do, with a GitHub on loopback (ARGS=--install: their packages)

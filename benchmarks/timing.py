@@ -4,6 +4,10 @@
     aa       duels of a kernel with itself: how often does it win?
     power    duels of a kernel that does 10 % less work with one that does not: how often does it win?
     spread   one submission, ranked repeatedly: the spread of its scores and of its raw means
+    honest   the accepted examples of the shipped tasks, ranked: is one refused, and how wide are the intervals?
+
+With `--load`, other programs keep all cores busy.  A ranking is then void, as it would be in a competition, and
+`honest` ranks the file once more beside them, without waiting.  `aa` and `power` never wait.
 
 Everything is as in a real judging: sandbox, builds, calibration, fresh players for every run, every output checked.
 Only the warm parent, which never sees a submission, is reused between duels.  The task is made for this benchmark: one
@@ -12,12 +16,13 @@ small case of about a millisecond, whose work is proportional to a number of rep
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,13 +34,21 @@ import click
 from benchmarks.timing_tables import tables_of
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
-from harness.task.submission import Submission
-from harness.task.task import Board, load_task
+from harness.records.stats import score
+from harness.records.verdict import Verdict
+from harness.task.submission import Submission, read_submission
+from harness.task.task import Board, load_task, load_tasks
+from harness.task.task_folder import Example
+from harness.task_check.judge_examples import why_not_here
 from scripts import cli
 from scripts.common.terminal import console, time_left
 from scripts.common.text import format_us
+from tests import loads
 
-_PARTS = ("cost", "aa", "power", "spread")
+_PARTS = ("cost", "aa", "power", "spread", "honest")
+_TASKS = Path(__file__).parent.parent / "tasks"
+_PATIENCE_S = 5.0
+"""How long `honest` waits for an idle machine before a run: the other programs do not end."""
 
 _TASK_YML = """
 title: Sines
@@ -97,12 +110,17 @@ _PLAYERS, _RUNS = 10, 3
     "--duels", type=click.IntRange(1), default=200, show_default=True, help="Number of duels in aa and in power."
 )
 @click.option("--judgings", type=click.IntRange(1), default=20, show_default=True, help="Number of judgings in spread.")
+@click.option("--files", type=click.IntRange(1), default=20, show_default=True, help="Number of files in honest.")
+@click.option("--rankings", type=click.IntRange(1), default=60, show_default=True, help="Number of rankings in honest.")
+@click.option("--load", type=click.Choice(sorted(loads.KINDS)), help="Measure beside such other work on all cores.")
 @click.option("--over", default=3600.0, show_default=True, help="Seconds over which to distribute spread's judgings.")
 @click.option("--json", "out", type=click.Path(path_type=Path), help="Write all raw numbers so far to this file.")
-def main(part: str, duels: int, judgings: int, over: float, out: Path | None) -> None:
+def main(
+    part: str, duels: int, judgings: int, files: int, rankings: int, load: str | None, over: float, out: Path | None
+) -> None:
     """Test the claims about times and duels on this machine.
 
-    Example: python -m benchmarks.timing --part aa --duels 20 --json aa.json
+    Example: python -m benchmarks.timing --part aa --duels 20 --load memory --json aa.json
     """
     from harness.referee.machine import read_machine
 
@@ -114,10 +132,12 @@ def main(part: str, duels: int, judgings: int, over: float, out: Path | None) ->
             "aa": lambda: _play_duels(board, raw, "aa", (_FULL, _FULL), duels),
             "power": lambda: _play_duels(board, raw, "power", (_TENTH_LESS, _FULL), duels),
             "spread": lambda: _judge_repeatedly(board, raw, judgings, over),
+            "honest": lambda: _rank_examples(raw, files, rankings),
         }
         try:
-            for name in wanted:
-                steps[name]()
+            with loads.load_of(load) if load else nullcontext():
+                for name in wanted:
+                    steps[name]()
         finally:
             stdout = console()
             for name, numbers in raw.parts.items():
@@ -230,6 +250,72 @@ def _judge_repeatedly(board: Board, raw: Raw, judgings: int, over_s: float) -> N
         )
         if done < judgings:
             time.sleep(max(0.0, began + pause_s * done - time.monotonic()))
+
+
+# ---------------------------------------------------------------------- honest
+
+
+def _rank_examples(raw: Raw, files: int, rankings: int) -> None:
+    from harness.rules import quiet
+
+    examples = _accepted_examples(files)
+    patience_s, quiet.PATIENCE_S = quiet.PATIENCE_S, _PATIENCE_S
+    try:
+        for done in range(1, rankings + 1):
+            start = time.monotonic()
+            board, submission, example = examples[(done - 1) % len(examples)]
+            said = _rank(raw, board, submission, example, needs_quiet=True)
+            if said == "void":
+                said = f"void, beside other work {_rank(raw, board, submission, example, needs_quiet=False)}"
+            _say("honest", done, rankings, time.monotonic() - start, f"{example} {said}")
+    finally:
+        quiet.PATIENCE_S = patience_s
+
+
+def _accepted_examples(count: int) -> list[tuple[Board, Submission, str]]:
+    """The first accepted example of each shipped task, then each second one, and so on, with their names."""
+    by_task = [
+        [(board, submission, f"{board.task.name}/{example.path.name}") for example, submission in _played(board)]
+        for board in (task.board("CPU") for task in load_tasks(_TASKS))
+    ]
+    turns = itertools.zip_longest(*by_task)
+    return [one for one in itertools.chain.from_iterable(turns) if one][:count]
+
+
+def _played(board: Board) -> Iterator[tuple[Example, Submission]]:
+    """The accepted examples that this machine can judge on a board."""
+    for example in board.task.examples:
+        if example.verdict is Verdict.ACCEPTED:
+            submission = read_submission(example.path, login="honest")
+            if not why_not_here(submission, board):
+                yield example, submission
+
+
+def _rank(raw: Raw, board: Board, submission: Submission, example: str, *, needs_quiet: bool) -> str:
+    """Rank a file once, and return its verdict, or `void`."""
+    from harness.judge import judge
+
+    start, ratio = time.monotonic(), None
+    try:
+        judgement = judge(board, submission, Mode.RANKED, needs_quiet=needs_quiet)
+    except JudgeError as error:
+        if not needs_quiet:
+            raise
+        verdict, message = "void", str(error)
+    else:
+        verdict, message = judgement.verdict.value, judgement.message
+        if ratios := [case.timing.ratio for case in judgement.benchmarks if case.timing]:
+            ratio = score(ratios, board.task.ranking_by).model_dump()
+    raw.add(
+        "honest",
+        example=example,
+        needs_quiet=needs_quiet,
+        verdict=verdict,
+        message=message,
+        ratio=ratio,
+        seconds=time.monotonic() - start,
+    )
+    return verdict
 
 
 # ---------------------------------------------------------------------- cost

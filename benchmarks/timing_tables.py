@@ -14,19 +14,27 @@ from typing import Any
 
 from rich.table import Table
 
-from harness.records.stats import CONFIDENCE, Interval, is_faster, median
+from harness.records.stats import CONFIDENCE, Interval, is_faster, is_provisional, median
 from scripts.common.terminal import table
 from scripts.common.text import format_percent, format_us
 
 MOVES = 3
 """How often a call of a kernel that returns its input moves the input's bytes: write, read, and overwrite."""
 
+_NOT_REFUSED = ("AC", "void")
+
 Numbers = Sequence[Mapping[str, Any]]
 
 
 def tables_of(part: str, numbers: Numbers) -> Iterator[Table]:
     """The tables of one part, from at least one measurement."""
-    makers = {"cost": _cost_tables, "aa": _aa_tables, "power": _power_tables, "spread": _spread_tables}
+    makers = {
+        "cost": _cost_tables,
+        "aa": _aa_tables,
+        "power": _power_tables,
+        "spread": _spread_tables,
+        "honest": _honest_tables,
+    }
     return makers[part](numbers)
 
 
@@ -113,6 +121,41 @@ def _spread_tables(numbers: Numbers) -> Iterator[Table]:
     _add_row(null, "half-width of the ratio's interval", halves, format_percent)
     _add_row(null, "duration of a judging", [one["seconds"] for one in numbers], _format_seconds)
     yield null
+
+
+def _honest_tables(numbers: Numbers) -> Iterator[Table]:
+    columns = ("Rankings", "Accepted", "Void", "Refused", "Provisional", "Median interval", "Widest")
+    made = table("Accepted examples, ranked", "Example", *columns, right=columns)
+    beside = table("The void ones, ranked again beside the other work", "Example", *columns, right=columns)
+    for shown, is_alone in ((made, True), (beside, False)):
+        rankings = [one for one in numbers if one["needs_quiet"] is is_alone]
+        for example in dict.fromkeys(one["example"] for one in rankings):
+            _add_rankings(shown, example, [one for one in rankings if one["example"] == example])
+        if rankings:
+            _add_rankings(shown, "all", rankings)
+            yield shown
+    refused = [one for one in numbers if one["verdict"] not in _NOT_REFUSED]
+    claims = table("", "Claim", "Measured", "", right=("Measured",))
+    claims.add_row("no honest file is refused", f"{len(refused)} of {len(numbers)}", _holds(not refused))
+    for one in refused:
+        claims.add_row(f"{one['example']}: {one['verdict']}", one["message"], "")
+    yield claims
+
+
+def _add_rankings(made: Table, example: str, rankings: Numbers) -> None:
+    verdicts = [one["verdict"] for one in rankings]
+    ratios = [Interval(**one["ratio"]) for one in rankings if one["ratio"]]
+    halves = [ratio.log_half_width for ratio in ratios]
+    made.add_row(
+        example,
+        str(len(rankings)),
+        str(verdicts.count("AC")),
+        str(verdicts.count("void")),
+        str(sum(verdict not in _NOT_REFUSED for verdict in verdicts)),
+        str(sum(map(is_provisional, ratios))),
+        f"±{format_percent(median(halves))}" if halves else "",
+        f"±{format_percent(max(halves))}" if halves else "",
+    )
 
 
 def _table_of_times(title: str) -> Table:

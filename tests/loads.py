@@ -1,4 +1,4 @@
-"""Other work on this machine, for `make exploits ARGS='--load KIND'`.
+"""Other work on this machine, for `make exploits` and `make bench-timing` with `ARGS='--load KIND'`.
 
 loops       two endless loops on each core
 memory      on each core, a program that copies memory as fast as it can
@@ -9,6 +9,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 _COPY = "a, b = bytearray(2**28), bytearray(2**28)\nwhile True: a[:] = b"
 _COMPILE = """while :; do
@@ -27,7 +28,7 @@ PIDS = set[int]()
 
 
 @contextlib.contextmanager
-def load_of(kind):
+def load_of(kind: str) -> Iterator[None]:
     """Keep all cores busy for the block; each program is a session of its own, and so has a full share of its core."""
     with contextlib.ExitStack() as cleanup:
         for core in sorted(os.sched_getaffinity(0)):
@@ -41,7 +42,7 @@ def load_of(kind):
 
 
 @contextlib.contextmanager
-def busy_loops(count, core):
+def busy_loops(count: int, core: int) -> Iterator[None]:
     """Other programs on a core, each in a session of its own, so that each has an equal share."""
     with contextlib.ExitStack() as cleanup:
         for _ in range(count):

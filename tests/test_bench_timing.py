@@ -55,6 +55,27 @@ def test_the_cost_table_separates_call_cost_from_data_rate():
     assert "200.0 µs  holds" in shown("cost", numbers[:1])
 
 
+def test_the_honest_table_counts_void_refused_and_provisional_rankings():
+    def ranking(verdict, half=0.0, *, needs_quiet=True):
+        ratio = {"value": 1.0, "low": 1 - half, "high": 1 + half} if verdict == "AC" else None
+        return {
+            "example": "sort/a.py",
+            "verdict": verdict,
+            "message": "too slow",
+            "needs_quiet": needs_quiet,
+            "ratio": ratio,
+        }
+
+    wide, narrow, void = ranking("AC", 0.2), ranking("AC", 0.05), ranking("void")
+    text = shown("honest", [wide, narrow, void, ranking("AC", 0.3, needs_quiet=False)])
+    assert "0 of 4  holds" in text
+    alone, beside = (line.split() for line in text.splitlines() if line.startswith("all "))
+    assert alone == ["all", "3", "2", "1", "0", "1", "±12.6", "%", "±20.3", "%"]
+    assert beside[:6] == ["all", "1", "1", "0", "0", "1"]
+    assert "does not hold" in (refused := shown("honest", [narrow, ranking("TLE")]))
+    assert "sort/a.py: TLE" in refused
+
+
 def test_each_measurement_is_written_to_the_file_at_once(tmp_path):
     out = tmp_path / "raw.json"
     raw = Raw(out, {"cpu": "a sample"})

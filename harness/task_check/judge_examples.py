@@ -87,8 +87,12 @@ def rehearse(
             yield done
 
 
+def why_not_here(submission: Submission, board: Board) -> str:
+    """Why an example cannot be judged on this board and machine; "" if it can."""
+    return _why_elsewhere(submission, board) or why_skipped(submission)
+
+
 def _why_elsewhere(submission: Submission, board: Board) -> str:
-    """Why an example is not for this board; "" if it is."""
     try:
         gpus = read_directives(submission.text, submission.name).gpus
     except SubmissionError:
@@ -106,7 +110,7 @@ def _judge(sitting: Sitting, example: Example, modes: Sequence[Mode]) -> Rehears
     judgement, error, skipped = None, None, ""
     try:
         submission = read_submission(example.path, login="example")
-        if not (skipped := _why_elsewhere(submission, sitting.board) or why_skipped(submission)):
+        if not (skipped := why_not_here(submission, sitting.board)):
             for mode in modes:
                 judgement = sitting.judge(submission, mode, pairs=_PAIRS, until_failure=True)
                 if judgement.verdict is not Verdict.ACCEPTED:
