@@ -324,7 +324,7 @@ def _rank(raw: Raw, board: Board, submission: Submission, example: str, *, needs
 def _measure_cost(board: Board, raw: Raw) -> None:
     from harness.judge import open_context
     from harness.referee.orders import Deadline
-    from harness.referee.referee import Referee as Referee
+    from harness.referee.referee import Referee
     from harness.referee.sampling import SAMPLES, WARMUPS
     from harness.reference.reference import Reference
     from harness.rules.runs import Runs

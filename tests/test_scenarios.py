@@ -4,12 +4,15 @@ Elsewhere: tests/test_deliver.py follows one submission, tests/test_reconcile.py
 tests/test_intake.py the rules of asking, tests/test_forged_artifact.py forged judgements field by field.
 """
 
+import ast
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -387,8 +390,22 @@ def hear_at_once(scene: Scene) -> list[str]:
             )
             return intake.run(event.name, payload, context)
 
-    with ThreadPoolExecutor(8) as runners:
+    with ThreadPoolExecutor(8) as runners, one_parser():
         return list(runners.map(hear, enumerate(events)))
+
+
+@contextmanager
+def one_parser() -> Iterator[None]:
+    """Let one thread parse at a time: Python 3.11 counts how deep its parser is for all threads together."""
+    parse, lock = ast.parse, Lock()
+
+    def parse_alone(*args: Any, **kwargs: Any) -> ast.AST:
+        with lock:
+            return parse(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ast, "parse", parse_alone)
+        yield
 
 
 def test_two_dozen_pull_requests_at_once_all_get_in(scene: Scene) -> None:

@@ -58,10 +58,12 @@ def as_timed(machine: Machine, states: Sequence[GpuState], company: Sequence[flo
 
     Args:
         company: the share of a core that other work took, for each run.
-        repeats: how many more runs were played again because of other work.
+        repeats: how many more runs were played again, because of other work or of a call that stalled.
     """
     if repeats:
-        note = f"Other work disturbed {repeats} run{'s' * (repeats > 1)}, which the judge played again."
+        note = (
+            f"The judge played {repeats} run{'s' * (repeats > 1)} again: other work disturbed them, or a call stalled."
+        )
         machine = machine.model_copy(update={"note": f"{machine.note} {note}".strip()[:500]})
     disturbed = [share for share in company if share > MAX_COMPANY]
     if disturbed:

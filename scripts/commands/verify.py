@@ -19,7 +19,7 @@ from harness.task.task import Board, Task, load_task
 from scripts.boards.web import fetch_judgement, is_address
 from scripts.bot.admission.path_rule import entry_path
 from scripts.common.options import PATH, as_json_too, in_sandbox
-from scripts.common.terminal import Display, cell, console, say, table, verdict_text
+from scripts.common.terminal import Display, cell, console, quoting, say, table, verdict_text
 from scripts.common.text import format_error, in_words, plain
 from scripts.competition.merged import MergedFiles
 from scripts.competition.repository import ROOT, TASKS, choose_board, require_task
@@ -130,14 +130,15 @@ def _show(found: Comparison) -> None:
     for pair in found.pairs:
         name = f"{pair.judged.kind} {in_words(pair.judged.params, leave_out='seed')}"
         made.add_row(cell(name), _verdict(pair), pair.outputs or "", *_ratios(pair))
-    stdout.print(made, "")
-    for name, (then, now) in found.machines.items():
-        say(f"{name}: {plain(str(then))}; here {plain(str(now))}", style="dim")
-    if not found.machines:
-        say("Both machines have the same description.", style="dim")
-    say(plain(found.sentence), style="bold green" if found.is_same else "bold red")
-    if not found.is_same and found.here.message:
-        say(plain(found.here.message))
+    with quoting(stdout):
+        stdout.print(made, "")
+        for name, (then, now) in found.machines.items():
+            say(f"{name}: {plain(str(then))}; here {plain(str(now))}", style="dim")
+        if not found.machines:
+            say("Both machines have the same description.", style="dim")
+        say(plain(found.sentence), style="bold green" if found.is_same else "bold red")
+        if not found.is_same and found.here.message:
+            say(plain(found.here.message))
 
 
 def _verdict(pair: Pair) -> Text:

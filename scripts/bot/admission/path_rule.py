@@ -107,7 +107,8 @@ def _entry(file: ChangedFile, login: str) -> SubmissionPath | Misplaced:
     if file.status == "removed":
         return Misplaced(
             reason=f"This removes {inline(file.path)}. Results are in the ledger, so removing a file withdraws none "
-            "of them; to replace it, change it. Close this pull request."
+            "of them. To replace the file, change it. To withdraw your result, comment `/withdraw` on the pull request "
+            "that added it. Close this pull request."
         )
     if file.status == "renamed":
         return Misplaced(
