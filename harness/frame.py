@@ -33,7 +33,9 @@ class Results:
     company: tuple[float, ...] = ()
     """The share of a core that other work took, for each run."""
     repeats: int = 0
-    """How many runs were played again because of it."""
+    """How many runs were played again, because of other work or of a call that stalled."""
+    waited_s: float = 0.0
+    """How long the judge waited for idle cores before its runs."""
 
 
 class Frame:
@@ -87,7 +89,9 @@ class Frame:
             duel=results.duel,
             forfeit=results.forfeit,
             claim=self.claim,
-            machine=machine.as_timed(self.machine, _states_of(results), results.company, results.repeats),
+            machine=machine.as_timed(
+                self.machine, _states_of(results), results.company, repeats=results.repeats, waited_s=results.waited_s
+            ),
             sandbox=self.sandbox,
             harness=HarnessInfo(version=__version__, method=METHOD, digest=harness_digest()),
             started_at=self.started_at,

@@ -358,6 +358,7 @@ def _results_of(game: Game) -> Results:
         log=game.log,
         company=tuple(game.runs.company),
         repeats=quiet.repeats if quiet else 0,
+        waited_s=quiet.waited_s if quiet else 0.0,
     )
 
 

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from harness.records.errors import JudgeError
+from harness.referee.machine import as_timed, read_machine
 from harness.referee.orders import Deadline
 from harness.rules import quiet
 from harness.rules.phase import Phase
@@ -21,6 +22,17 @@ def test_a_run_begins_when_other_work_has_ended():
     heard = itertools.chain([0.9, 0.4, 0.05], itertools.repeat(1.0))
     Quiet(heard.__next__, ()).wait()
     assert next(heard) == 1.0, "it waits no longer than needed"
+
+
+def test_the_judgement_says_how_long_the_judge_waited(monkeypatch):
+    monkeypatch.setattr(quiet, "_PAUSE_S", 0.6)
+    waiting = quiet_of(0.9, 0.4, 0.05, 0.0)
+    waiting.wait()
+    waiting.wait()
+    assert 1.2 <= waiting.waited_s < 2
+    machine = read_machine()
+    assert "The judge waited 2 s for idle cores." in as_timed(machine, [], waited_s=1.8).note
+    assert as_timed(machine, [], waited_s=0.9).note == machine.note
 
 
 def test_a_judging_is_void_after_waiting_too_long_in_all(monkeypatch):

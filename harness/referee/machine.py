@@ -53,23 +53,31 @@ def read_machine(gpus: Sequence[GpuFacts] = (), include_dirs: Mapping[str, str] 
     )
 
 
-def as_timed(machine: Machine, states: Sequence[GpuState], company: Sequence[float] = (), repeats: int = 0) -> Machine:
+def as_timed(
+    machine: Machine,
+    states: Sequence[GpuState],
+    company: Sequence[float] = (),
+    *,
+    repeats: int = 0,
+    waited_s: float = 0.0,
+) -> Machine:
     """Add what was measured in the runs: the GPU's clock (median) and temperature (maximum), and other work.
 
     Args:
         company: the share of a core that other work took, for each run.
         repeats: how many more runs were played again, because of other work or of a call that stalled.
+        waited_s: how long the judge waited for idle cores, in all.
     """
+    quiet, notes = machine.quiet, [machine.note] if machine.note else []
+    if waited_s >= 1:
+        notes.append(f"The judge waited {waited_s:.0f} s for idle cores.")
     if repeats:
-        note = (
-            f"The judge played {repeats} run{'s' * (repeats > 1)} again: other work disturbed them, or a call stalled."
-        )
-        machine = machine.model_copy(update={"note": f"{machine.note} {note}".strip()[:500]})
-    disturbed = [share for share in company if share > MAX_COMPANY]
-    if disturbed:
-        note = f"Other work took up to {max(disturbed):.0%} of a core in {len(disturbed)} of {len(company)} runs."
-        quiet = machine.quiet and len(disturbed) <= _QUIET * len(company)
-        machine = machine.model_copy(update={"quiet": quiet, "note": f"{machine.note} {note}".strip()[:500]})
+        runs = f"{repeats} run{'s' * (repeats > 1)}"
+        notes.append(f"The judge played {runs} again, because of other work or of a call that stalled.")
+    if disturbed := [share for share in company if share > MAX_COMPANY]:
+        quiet = quiet and len(disturbed) <= _QUIET * len(company)
+        share = f"{max(disturbed):.0%} of a core"
+        notes.append(f"Other work took up to {share} in {len(disturbed)} of {len(company)} runs.")
     clocks, heats, powers = (
         [value for state in states if (value := getattr(state, name)) is not None]
         for name in ("clock_mhz", "temperature_c", "power_w")
@@ -78,13 +86,12 @@ def as_timed(machine: Machine, states: Sequence[GpuState], company: Sequence[flo
     parts = [f"{min(clocks):.0f} to {max(clocks):.0f} MHz"] if clocks else []
     parts += [f"{min(heats):.0f} to {max(heats):.0f} °C"] if heats else []
     parts += [f"{min(powers):.0f} to {max(powers):.0f} W"] if powers else []
-    notes = [machine.note] if machine.note else []
     notes += [f"After its {len(states)} runs: {', '.join(parts)}."] if parts else []
     notes += [f"{len(hindered)} of {len(states)} runs cannot be ranked: {hindered[0]}."] if hindered else []
     found = {
         "clock_mhz": median(clocks) if clocks else machine.clock_mhz,
         "temperature_c": max(heats, default=machine.temperature_c),
-        "quiet": machine.quiet and not hindered,
+        "quiet": quiet and not hindered,
         "note": " ".join(notes)[:500],
     }
     return machine.model_copy(update=found)

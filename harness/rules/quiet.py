@@ -38,19 +38,21 @@ class Quiet:
         self._listen = listen
         self._ours = ours
         self._repeats: Counter[tuple[str, str]] = Counter()
-        self._waited_s = 0.0
+        self.waited_s = 0.0
+        """How long the judge waited for idle cores, in all."""
         self.repeats = 0
         """How many runs were played again."""
 
     def wait(self) -> None:
         """Wait until the cores are idle.  Raises JudgeError if the patience is used up."""
-        began = time.monotonic()
-        patience_s = min(PATIENCE_S, PATIENCE_IN_ALL_S - self._waited_s)
+        began, waited_s = time.monotonic(), 0.0
+        patience_s = min(PATIENCE_S, PATIENCE_IN_ALL_S - self.waited_s)
         while (share := self._listen()) > MAX_COMPANY:
-            if time.monotonic() - began > patience_s:
+            if waited_s > patience_s:
                 raise JudgeError(f"other work takes {share:.0%} of a core: {_WAY_OUT}")
             time.sleep(_PAUSE_S)
-        self._waited_s += time.monotonic() - began
+            waited_s = time.monotonic() - began
+        self.waited_s += waited_s
 
     def must_repeat(self, share: float, side: str, case: str, *, stalls: bool = False) -> bool:
         """Whether to play a run again, during which other work took this share of a core, or in which a call stalled.
