@@ -535,7 +535,7 @@ def decide(scene: Scene, action: Action) -> None:
         at=datetime.now(UTC),
     )  # fmt: skip
     with LedgerBranch(str(scene.world.git.path)) as branch:
-        branch.ledger.append_moderation(decision)
+        branch.ledger.append_fact(decision)
         branch.commit(str(action))
 
 
@@ -598,7 +598,7 @@ def test_the_reconciler_reports_foreign_ledger_pushes_except_decisions(
 
     carol = scene.world.add_user("carol", permission="write")
     ban = Moderation(id="ban", action=Action.BAN, user_id=99, reason="Spam.", by=carol.id, at=datetime.now(UTC))
-    push(add=lambda ledger: ledger.append_moderation(ban))
+    push(add=lambda ledger: ledger.append_fact(ban))
     assert "carol" not in settle(scene, capsys)
     forged = KnownAccount(user_id=scene.alice.id, login="mallory", first_seen=datetime.now(UTC))
     push(add=lambda ledger: ledger.append_account(forged))

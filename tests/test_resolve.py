@@ -380,7 +380,7 @@ def test_a_request_missing_from_the_ledger_is_an_error(scene):
         (lambda s: s.world.push(s.pull, {"conftest.py": b"import os"}), "exactly one file"),
         (lambda s: s.world.push(s.pull, {".github/workflows/evaluate.yml": b"on: push"}), "exactly one file"),
         (lambda s: s.ledger.append_account(KnownAccount(user_id=3, login="Ada", first_seen=NOW)), "belongs to"),
-        (lambda s: s.ledger.append_moderation(ban_of(s.ada)), "of this account are not judged: `copied`"),
+        (lambda s: s.ledger.append_fact(ban_of(s.ada)), "of this account are not judged: `copied`"),
     ],
 )  # fmt: skip
 def test_a_request_that_became_invalid_since_intake_is_refused(scene, harm: Callable[[Scene], object], message):
@@ -447,7 +447,7 @@ def test_nobody_duels_themselves_or_the_same_file(scene, login, source):
 def test_a_held_or_disqualified_champion_gets_no_duel(scene, action):
     judgement = scene.crown()
     decision = Moderation(id="m1", action=action, judgement=judgement.checksum, reason="copied", by=1, at=NOW)
-    scene.ledger.append_moderation(decision)
+    scene.ledger.append_fact(decision)
     assert scene.bundle(scene.ask()).champion is None
 
 

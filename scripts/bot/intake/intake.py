@@ -146,10 +146,10 @@ def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: EventFacts) 
 def _append(decision: Decision, ledger: Ledger) -> bool:
     """Append the decision's facts; returns whether any of them is new."""
     added = [ledger.append_account(decision.account)] if decision.account else []
-    added += [ledger.append_origin(decision.origin)] if decision.origin else []
+    added += [ledger.append_fact(decision.origin)] if decision.origin else []
     added += [ledger.append_request(request) for request in decision.requests]
     added += [ledger.append_ending(request, ending) for request, ending in decision.endings]
-    added += [ledger.append_moderation(withdrawal) for withdrawal in decision.withdrawals]
+    added += [ledger.append_fact(withdrawal) for withdrawal in decision.withdrawals]
     return any(added)
 
 
