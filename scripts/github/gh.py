@@ -117,35 +117,22 @@ class GitHub(Wire):
 
     def permission_of(self, account: Account) -> Permission:
         """An account's permission; none if its login belongs to another account by now."""
-        try:
-            answer = self.ask("GET", f"/collaborators/{_part(account.login)}/permission")
-        except GitHubError as error:
-            if error.status == 404:
-                return Permission.NONE
-            raise
+        answer = self.look_up(f"/collaborators/{_part(account.login)}/permission")
         if find(answer, int, "user", "id") != account.id:
             return Permission.NONE
         word = require(answer, str, "permission")
         return Permission(word) if word in set(Permission) else Permission.NONE
 
     def find_account(self, login: str) -> Account | None:
-        try:
-            return Account.of(self.ask("GET", f"/users/{_part(login)}", is_elsewhere=True))
-        except GitHubError as error:
-            if error.status == 404:
-                return None
-            raise
+        profile = self.look_up(f"/users/{_part(login)}", is_elsewhere=True)
+        return None if profile is None else Account.of(profile)
 
     def joined_at(self, account: Account) -> datetime | None:
         """When an account was created; None if its login has no profile, or belongs to another account by now."""
-        try:
-            profile = self.ask("GET", f"/users/{_part(account.login)}", is_elsewhere=True)
-        except GitHubError as error:
-            if error.status == 404:
-                return None
-            raise
-        is_theirs = require(profile, int, "id") == account.id
-        return datetime.fromisoformat(require(profile, str, "created_at")) if is_theirs else None
+        profile = self.look_up(f"/users/{_part(account.login)}", is_elsewhere=True)
+        if profile is None or require(profile, int, "id") != account.id:
+            return None
+        return datetime.fromisoformat(require(profile, str, "created_at"))
 
     def whoami(self) -> Account:
         """The account of a personal token.  A workflow's token may not ask for it; its account is `ACTIONS_BOT`."""
@@ -229,12 +216,8 @@ class GitHub(Wire):
 
     def pages_source(self) -> str | None:
         """GitHub's `build_type` of the repository's site: workflow or legacy; None if Pages is off."""
-        try:
-            return find(self.ask("GET", "/pages"), str, "build_type") or "legacy"
-        except GitHubError as error:
-            if error.status == 404:
-                return None
-            raise
+        site = self.look_up("/pages")
+        return None if site is None else find(site, str, "build_type") or "legacy"
 
     # Actions
 
