@@ -17,7 +17,6 @@ from harness.task.task import load_task
 from scripts.bot.admission.admission import Competition, Offer
 from scripts.bot.admission.copies import Original
 from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify
-from scripts.bot.admission.task_tree import open_tasks
 from scripts.bot.comment.markers import MARKER, Tone
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
@@ -774,7 +773,6 @@ class Stage:
             github=github,
             open_ledger=lambda wanted: LedgerBranch(url, token=self.token, wanted=wanted),
             open_fork=lambda: Fork(url, self.token),
-            open_tasks=lambda sha: open_tasks(url, self.token, sha),
             settings=self.settings,
             root=self.root,
         )

@@ -15,7 +15,6 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
@@ -343,7 +342,7 @@ def test_the_bot_does_not_merge_a_commit_that_changes_other_files(path: str) -> 
     settings = Settings(gpus={"CPU": Gpu(runs_on="cpu")})
     context = BotContext(
         github=cast(GitHub, None), open_ledger=lambda _: LedgerBranch(""), open_fork=lambda: cast(Fork, nullcontext(fork)),
-        open_tasks=lambda _: nullcontext(cast(TaskTree, None)), settings=settings, root=Path(), default_branch="main",
+        settings=settings, root=Path(), default_branch="main",
     )  # fmt: skip
     said = merge(asked(JUDGED).request, PullRecord(number=12), Moderated(), context, pull())
     assert said == "not merged: it changes more than the judged file"

@@ -92,14 +92,12 @@ class Workflow:
         return Fork(self.git_url, self._token)
 
     def context(self, github: GitHub, default_branch: str = "") -> BotContext:
-        from scripts.bot.admission.task_tree import open_tasks
         from scripts.bot.report.context import BotContext
 
         return BotContext(
             github=github,
             open_ledger=self.open_ledger,
             open_fork=self.open_fork,
-            open_tasks=lambda head_sha: open_tasks(self.git_url, self._token, head_sha),
             settings=self.settings,
             root=self.root,
             default_branch=default_branch,

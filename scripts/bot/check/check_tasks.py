@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.task.bundle import sha256
-from scripts.bot.admission.task_tree import TaskTree
-from scripts.bot.check.changed_tasks import TaskPlan, make_plans, pack_tasks
+from scripts.bot.admission.task_tree import open_tasks
+from scripts.bot.check.changed_tasks import make_plans, pack_tasks
 from scripts.bot.check.findings import CHECK_NAME, MARKER, CheckResult, MachineAnswer, read_answer
 from scripts.bot.evaluate.pyz import write_judge
 from scripts.bot.intake.intake import CHECK_WORKFLOW
@@ -49,8 +49,8 @@ def prepare(number: int, head_sha: str, out: Path, context: BotContext) -> Prepa
     pull = context.github.get_pull(number)
     if not pull.is_open or pull.head_sha != head_sha:
         return Prepared(note=f"#{number}: closed, or has a newer commit; comment /check again", is_wanted=False)
-    with context.open_tasks(head_sha) as tree:
-        plans = _plans(tree, context)
+    with context.open_fork() as fork, open_tasks(fork, head_sha) as tree:
+        plans = make_plans(tree, fork.changes(head_sha))
         runs = sum(plan.is_run for plan in plans)
         tasks = pack_tasks(tree, plans) if runs else b""
     if runs:
@@ -61,11 +61,6 @@ def prepare(number: int, head_sha: str, out: Path, context: BotContext) -> Prepa
     return Prepared(note=f"#{number}: {title}", digest=sha256(tasks) if runs else "")
 
 
-def _plans(tree: TaskTree, context: BotContext) -> tuple[TaskPlan, ...]:
-    with context.open_fork() as fork:
-        return make_plans(tree, fork.changes(tree.head_sha))
-
-
 def report(number: int, head_sha: str, result: str, run_id: int, context: BotContext) -> str:
     """Deliver the result of a check; returns a log line.
 
@@ -74,8 +69,8 @@ def report(number: int, head_sha: str, result: str, run_id: int, context: BotCon
     """
     if result in ("cancelled", "skipped") and _is_run_anew(number, run_id, context):
         return f"#{number}: this run was cancelled for a newer one"
-    with context.open_tasks(head_sha) as tree:
-        plans = _plans(tree, context)
+    with context.open_fork() as fork, open_tasks(fork, head_sha) as tree:
+        plans = make_plans(tree, fork.changes(head_sha))
     answer = _fetch(result, run_id, context) if any(plan.is_run for plan in plans) else MachineAnswer()
     outcome = CheckResult(head_sha=head_sha, plans=plans, answer=answer, run_url=context.run_url(run_id))
     context.github.upsert_check(outcome.check())

@@ -21,6 +21,7 @@ from scripts.bot.admission.admission import Competition, Offer, Refused, find_en
 from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
+from scripts.bot.admission.task_tree import open_tasks
 from scripts.bot.intake.decision import EventFacts, ranked_beside
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
@@ -204,7 +205,7 @@ def _read_offer(
     except Refused:
         return offer, ""
     if isinstance(change, TaskChange):
-        with context.open_tasks(pull.head_sha) as tree:
+        with open_tasks(fork, pull.head_sha) as tree:
             return offer, tree.find_faults(change.tasks)
     if not isinstance(change, SubmissionPath) or change.task not in competition.task_names:
         return offer, ""
