@@ -67,7 +67,7 @@ def changed(*paths: str, status: str = "added", previous: str | None = None) -> 
 
 
 def offer(source: bytes = SOURCE, **changes: Any) -> Offer:
-    blob = BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=len(source))
+    blob = BlobInfo(sha="c" * 40, mode="100644", size=len(source))
     fields: dict[str, Any] = {"pull": pull(), "files": changed(PATH), "blob": blob, "source": source, "task": TASK}
     return Offer(**(fields | changes))
 
@@ -192,11 +192,11 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
      ("There is no task `vectorad`; did you mean `vectoradd`?", "`matmul`, `vectoradd`")),
     ("language of another task", {"files": changed(PATH.replace(".py", ".cu"))},
      ("takes no cu file", "`submissions/vectoradd/alice/submission.py`")),
-    ("symbolic link", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="120000", size=9)}, ("a symbolic link", "plain file")),
-    ("executable", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100755", size=9)}, ("git update-index --chmod=-x",)),
-    ("another mode", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100664", size=9)}, ("of mode `100664`",)),
+    ("symbolic link", {"blob": BlobInfo(sha="c" * 40, mode="120000", size=9)}, ("a symbolic link", "plain file")),
+    ("executable", {"blob": BlobInfo(sha="c" * 40, mode="100755", size=9)}, ("git update-index --chmod=-x",)),
+    ("another mode", {"blob": BlobInfo(sha="c" * 40, mode="100664", size=9)}, ("of mode `100664`",)),
     ("submodule", {"blob": None}, ("is not a file", "a submodule")),
-    ("too large", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=400_000)},
+    ("too large", {"blob": BlobInfo(sha="c" * 40, mode="100644", size=400_000)},
      ("is larger than 256 KiB",)),
     ("no custom_kernel", {"source": b"def custom_kernal(data):\n    return data\n"},
      ("does not define custom_kernel(data); rename custom_kernal",)),
@@ -235,7 +235,7 @@ def test_a_valid_pull_request_is_not_refused() -> None:
 
 @pytest.mark.parametrize(("size", "is_judged"), [(256 * 1024, True), (256 * 1024 + 1, False)])
 def test_a_file_may_be_as_large_as_the_settings_say(size: int, is_judged: bool) -> None:
-    blob = BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=size)
+    blob = BlobInfo(sha="c" * 40, mode="100644", size=size)
     assert bool(boards(decide(happened(), facts(offer=offer(blob=blob))))) is is_judged
 
 

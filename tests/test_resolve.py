@@ -72,7 +72,7 @@ def facts(**changes: object) -> RecheckFacts:
     made = RecheckFacts(
         request=request(),
         files=(ChangedFile(path=PATH, status="added"),),
-        blob=BlobInfo(path=PATH, sha=BLOB, mode="100644", size=len(SOURCE)),
+        blob=BlobInfo(sha=BLOB, mode="100644", size=len(SOURCE)),
         owner=None,
         task=vectoradd(),
         max_bytes=256 * 1024,
@@ -92,7 +92,7 @@ def changed(*paths: str, status: str = "added", previous: str | None = None) -> 
 
 
 def blob(**changes: object) -> BlobInfo:
-    return replace(BlobInfo(path=PATH, sha=BLOB, mode="100644", size=len(SOURCE)), **changes)
+    return replace(BlobInfo(sha=BLOB, mode="100644", size=len(SOURCE)), **changes)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Fork:
         mode, _, sha = facts.split()
         content = self._content(git, head_sha, path, sha, max_bytes)
         size = max_bytes + 1 if content is None else len(content)
-        info = BlobInfo(path=path, sha=sha, mode=mode, size=size)
+        info = BlobInfo(sha=sha, mode=mode, size=size)
         return info, content if content is not None and info.is_plain else b""
 
     def _content(self, git: Git, head_sha: str, path: str, sha: str, max_bytes: int) -> bytes | None:

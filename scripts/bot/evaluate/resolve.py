@@ -163,7 +163,7 @@ def find_champion(
     theirs = _read_file(first, board.task, fork, root)
     if theirs is None:
         return None
-    name, user_id = board.task.submission_name, first.judgements[-1].submission.user_id
+    name, user_id = board.task.submission_name, first.newest.submission.user_id
     file = Submission(login=first.login, source=theirs, name=name, user_id=user_id)
     return Champion(submission=file, score=first.score_us, nominal_us=table.nominal_us)
 
@@ -175,7 +175,7 @@ def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:
     if merged.is_file() and sha256(content := merged.read_bytes()) == row.digest:
         return content
     try:
-        head_sha = row.judgements[-1].submission.head_sha
+        head_sha = row.newest.submission.head_sha
         _, content = fork.read(head_sha, path, MAX_BYTES) if head_sha else (None, b"")
     except GitError:
         return None  # The commit may be gone with its fork; the duel stays due.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -178,7 +177,7 @@ def _show(
         return ""
     notice = None if decision.is_settled else kept.notice
     if decision.notice:
-        notice = replace(decision.notice, head_sha=pull.head_sha)
+        notice = decision.notice.model_copy(update={"head_sha": pull.head_sha})
     return write(record, known, kept, github, notice=notice, ours={request.id for request in asked})
 
 
