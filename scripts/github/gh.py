@@ -158,13 +158,13 @@ class GitHub(Wire):
                 yield int(number), Comment.of(payload)
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
-        """Our comment with the marker.  Anybody can write a marker, so only comments of `me` count."""
+        """Our comment that begins with the marker: elsewhere it may be a quotation, and others can write it, too."""
         ours = (comment for comment in self.comments(number) if self.is_me(comment.author))
-        return next((comment for comment in ours if marker in comment.body), None)
+        return next((comment for comment in ours if comment.body.startswith(marker)), None)
 
     def upsert_comment(self, number: int, marker: str, body: str, known: Comment | None = None) -> Comment:
-        """Create our comment with the marker, or edit it if it differs.  `known` saves a search."""
-        if marker not in body:
+        """Create our comment that begins with the marker, or edit it if it differs.  `known` saves a search."""
+        if not body.startswith(marker):
             raise ValueError(f"the comment lacks its marker {marker}, by which it is found again")
         comment = known or self.find_comment(number, marker)
         if comment is None:

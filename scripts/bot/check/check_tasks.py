@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.task.bundle import sha256
 from scripts.bot.admission.task_tree import open_tasks
@@ -21,9 +20,6 @@ from scripts.bot.evaluate.pyz import write_judge
 from scripts.bot.intake.intake import CHECK_WORKFLOW
 from scripts.bot.report.context import BotContext
 from scripts.github.checks import Check, CheckState
-
-if TYPE_CHECKING:
-    from scripts.github.gh import GitHub
 
 ARTIFACT = "checked"
 MAX_ZIP = 5 * 1024 * 1024
@@ -74,7 +70,7 @@ def report(number: int, head_sha: str, result: str, run_id: int, context: BotCon
     answer = _fetch(result, run_id, context) if any(plan.is_run for plan in plans) else MachineAnswer()
     outcome = CheckResult(head_sha=head_sha, plans=plans, answer=answer, run_url=context.run_url(run_id))
     context.github.upsert_check(outcome.check())
-    _comment(number, outcome, context.github)
+    context.github.upsert_comment(number, MARKER, outcome.comment())
     return f"#{number}: {outcome.title}"
 
 
@@ -93,12 +89,3 @@ def _fetch(result: str, run_id: int, context: BotContext) -> MachineAnswer:
     if newest.is_expired or newest.size > MAX_ZIP:
         return MachineAnswer(trouble="the machine's result has expired or is too large")
     return read_answer(context.github.download_artifact(newest.id, MAX_ZIP, newest.digest or ""))
-
-
-def _comment(number: int, outcome: CheckResult, github: GitHub) -> None:
-    """Write our one comment that begins with the marker; elsewhere in a comment, the marker may be a quotation."""
-    ours = (one for one in github.comments(number) if github.is_me(one.author))
-    if known := next((one for one in ours if one.body.startswith(MARKER)), None):
-        github.upsert_comment(number, MARKER, outcome.comment(), known)
-    else:
-        github.comment(number, outcome.comment())
