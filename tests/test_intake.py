@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
@@ -20,7 +21,7 @@ from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionP
 from scripts.bot.comment.markers import MARKER, Tone
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
-from scripts.bot.intake.intake import IntakeError, decide, run
+from scripts.bot.intake.intake import decide, run
 from scripts.bot.intake.slash import SlashError, read_command
 from scripts.bot.report.context import BotContext
 from scripts.competition.settings import Ban, Gpu, Quotas, Settings
@@ -913,7 +914,7 @@ def test_a_plain_contribution_gets_no_comment(stage: Stage) -> None:
 
 @contextmanager
 def told(words: str) -> Iterator[None]:
-    with pytest.raises(IntakeError) as error:
+    with pytest.raises(PullRankError) as error:
         yield
     assert words in str(error.value)
 

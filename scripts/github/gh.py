@@ -37,8 +37,6 @@ from scripts.github.pulls import (
 )
 from scripts.github.wire import API, MAX_PAGES, AppKey, Wire
 
-__all__ = ["API", "GitHub"]
-
 MAX_BODY = 65_536
 """Characters in a comment."""
 

@@ -49,10 +49,6 @@ CHECK_WORKFLOW = "check.yml"
 """Runs a changed task in the sandbox on GitHub's own machines, after a maintainer's `/check`."""
 
 
-class IntakeError(PullRankError):
-    """The event cannot be read."""
-
-
 def decide(event: Event, facts: EventFacts) -> Decision:
     """Decide what to do about an event.  Pure."""
     return decide_on_comment(event, facts) if isinstance(event, CommentEvent) else decide_on_pull(event, facts)
@@ -92,14 +88,14 @@ def follow(event: Event, context: BotContext, now: datetime | None = None) -> st
 def _load(payload: Path) -> object:
     try:
         if payload.stat().st_size > MAX_PAYLOAD_BYTES:
-            raise IntakeError(f"{payload} is larger than any GitHub event")
+            raise PullRankError(f"{payload} is larger than any GitHub event")
         return json.loads(payload.read_bytes())
     except OSError as error:
-        raise IntakeError(
+        raise PullRankError(
             f"{payload} cannot be read: {error.strerror}; GITHUB_EVENT_PATH must name the event's file"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise IntakeError(f"{payload} is not JSON: {error}") from None
+        raise PullRankError(f"{payload} is not JSON: {error}") from None
 
 
 # Writing.
