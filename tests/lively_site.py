@@ -49,10 +49,10 @@ def build_lively_site(folder: Path) -> Path:
     for login, action, reason in (("zoe", Action.HOLD, "Too fast."), ("yuri", Action.DISQUALIFY, f"Caches: {SCRIPT}")):
         made.ledger.append(judged(tasks[0].board("CPU"), login, 9.0, day=33), login)
         (one,) = (one for one in made.ledger.judgements("hostile").judgements if one.submission.login == login)
-        made.ledger.append_moderation(
+        made.ledger.append_fact(
             Moderation(id=login, action=action, judgement=one.checksum, reason=reason, by=1, at=NOW)
         )
-    made.ledger.append_description(
+    made.ledger.append_fact(
         CommitDescription(
             task="hostile",
             pull_request=of_commit.pull_request,

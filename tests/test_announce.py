@@ -88,7 +88,7 @@ class Cup:
     def moderate(self, action: Action, judgement: Judgement, at: datetime) -> None:
         checksum = checksum_of(judgement)
         with self.adding() as ledger:
-            ledger.append_moderation(
+            ledger.append_fact(
                 Moderation(
                     id=f"{action}-{checksum[:8]}-{at:%H%M}",
                     action=action,
@@ -876,7 +876,7 @@ def test_a_deleted_webhook_is_reported_and_other_channels_still_get_news(
     cup.addresses["OTHER"] = discord.add_webhook()
     cup.settings = Announcements(webhooks=(Channel(secret=DEFAULT_WEBHOOK), Channel(secret="OTHER")))
     with cup.adding() as ledger:
-        ledger.append_announced(Started(channel="OTHER", at=START - timedelta(days=1)))
+        ledger.append_fact(Started(channel="OTHER", at=START - timedelta(days=1)))
     del discord.webhooks[next(iter(discord.webhooks))]
     lines = cup.announce(now)
     assert "put a new one into the secret DISCORD_WEBHOOK (404 Unknown Webhook)" in lines[0]

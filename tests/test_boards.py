@@ -39,7 +39,7 @@ def season(tmp_path_factory: pytest.TempPathFactory) -> Path:
     *_, late, last = made.ledger.judgements("matmul", "H100").judgements
     for judgement, action in ((late, Action.DISQUALIFY), (last, Action.HOLD)):
         facts = {"judgement": judgement.checksum, "reason": f"{action} it.", "by": 1, "at": datetime.now(UTC)}
-        made.ledger.append_moderation(Moderation(id=action, action=action, **facts))
+        made.ledger.append_fact(Moderation(id=action, action=action, **facts))
     facts = described_by(made.settings)
     build_site(made.tasks, made.ledger, folder / "_site", submissions=made.source_of, **facts, now=END)
     return folder
@@ -299,7 +299,7 @@ def test_a_disqualified_author_is_off_the_board_and_listed_as_removed(season, tm
     for number, judgement in enumerate(ledger.judgements().judgements):
         if judgement.submission.login == out:
             facts = {"judgement": judgement.checksum, "reason": "cached", "by": 1, "at": datetime.now(UTC)}
-            ledger.append_moderation(Moderation(id=f"d{number}", action=Action.DISQUALIFY, **facts))
+            ledger.append_fact(Moderation(id=f"d{number}", action=Action.DISQUALIFY, **facts))
     words = ["board", "matmul", "--gpu", "H100", "--json", "--ledger", str(tmp_path), "--tasks", str(season / "tasks")]
     shown = json.loads(printed(capsys, *words))
     assert shown["rows"] and out not in [row["login"] for row in shown["rows"]]

@@ -68,7 +68,7 @@ def tree_of(folder: Path, *groups: Mapping[str, str]) -> TaskTree:
     for path, text in (pair for group in groups for pair in group.items()):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    return TaskTree(root=folder, head_sha=HEAD)
+    return TaskTree(root=folder)
 
 
 def changed(*paths: str, status: str = "modified") -> tuple[ChangedFile, ...]:
@@ -131,7 +131,7 @@ def test_a_removed_task_is_reported_as_removed(tmp_path: Path) -> None:
 
 
 def test_a_tree_with_a_forbidden_file_fails_as_a_whole(tmp_path: Path) -> None:
-    tree = TaskTree(root=tmp_path, head_sha=HEAD, faults=("tasks/x: must be a plain file; its mode is 120000",))
+    tree = TaskTree(root=tmp_path, faults=("tasks/x: must be a plain file; its mode is 120000",))
     (plan,) = make_plans(tree, changed("tasks/x"))
     assert "120000" in plan.faults and not plan.is_run
 

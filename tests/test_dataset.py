@@ -89,7 +89,7 @@ def test_open_tasks_unmerged_files_removed_results_and_chosen_authors_are_left_o
     assert gone not in {line["code"] for line in lines(tmp_path)}
 
     facts = {"judgement": accepted[-1].checksum, "reason": "It copies.", "by": 1, "at": END}
-    season.ledger.append_moderation(Moderation(id="one", action=Action.DISQUALIFY, **facts))
+    season.ledger.append_fact(Moderation(id="one", action=Action.DISQUALIFY, **facts))
     write(season, tmp_path)
     assert accepted[-1].submission.digest not in {line["digest"] for line in lines(tmp_path)}, "on no board"
 

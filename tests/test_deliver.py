@@ -116,7 +116,7 @@ def take_out(scene: Scene, judgement: Judgement) -> None:
         id="1", action=Action.DISQUALIFY, judgement=judgement.checksum, reason="copied", by=1, at=judgement.finished_at
     )
     with LedgerBranch(str(scene.world.git.path)) as branch:
-        branch.ledger.append_moderation(decision)
+        branch.ledger.append_fact(decision)
         branch.commit("disqualified")
 
 
@@ -336,7 +336,7 @@ def test_a_row_that_comes_to_lead_without_a_review_is_held_by_the_reconciler_unt
     assert hold.judgement == second.checksum and "measured inside its own process" in hold.reason
     release = hold.model_copy(update={"id": "2", "action": Action.RELEASE, "at": hold.at + timedelta(seconds=1)})
     with LedgerBranch(str(scene.world.git.path)) as branch:
-        branch.ledger.append_moderation(release)
+        branch.ledger.append_fact(release)
         branch.commit("released")
     assert scene.reconcile(after=timedelta(days=1)) == 0
     assert holds() == [hold]

@@ -87,8 +87,8 @@ def test_every_description_can_be_kept_and_read_again(body: str) -> None:
 def test_a_commit_keeps_its_first_description_and_a_torn_one_is_a_fault(tmp_path: Path) -> None:
     ledger, faults = Ledger(tmp_path), []
     first = CommitDescription(task="vectoradd", pull_request=12, head_sha=SHA, note="first", at=NOW)
-    assert ledger.append_description(first)
-    assert not ledger.append_description(first.model_copy(update={"note": "second"}))
+    assert ledger.append_fact(first)
+    assert not ledger.append_fact(first.model_copy(update={"note": "second"}))
     (tmp_path / "descriptions/vectoradd/13-torn.json").write_text(first.to_json()[:-9])
     assert ledger.descriptions(faults) == {(12, SHA): first}
     assert [str(fault.path) for fault in faults] == ["descriptions/vectoradd/13-torn.json"]

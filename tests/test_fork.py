@@ -59,7 +59,7 @@ def test_one_added_file_is_listed_and_read(stage: Stage) -> None:
         assert fork.changes(stage.pull.head_sha) == (ADDED,)
         found, content = fork.read(stage.pull.head_sha, PATH, 1000)
     assert content == SOURCE
-    assert found == BlobInfo(path=PATH, sha=blob_sha(SOURCE), mode="100644", size=len(SOURCE))
+    assert found == BlobInfo(sha=blob_sha(SOURCE), mode="100644", size=len(SOURCE))
     assert not stage.server.rest_requests()
 
 

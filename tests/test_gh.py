@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from scripts.github.checks import Annotation, Check, CheckState, Level
+from scripts.github.checks import Annotation, Check, CheckState
 from scripts.github.credentials import AccessError
 from scripts.github.gh import GitHub
 from scripts.github.pulls import (
@@ -262,7 +262,7 @@ def test_a_repeated_reaction_counts_once(stage, github):
 
 def test_one_check_run_is_updated_from_queued_to_done(stage, github):
     queued = github.upsert_check(stage.check)
-    remark = Annotation(path=PATH, line=2, message="output[3] is 1.5, expected 1.0", title="WA", level=Level.WARNING)
+    remark = Annotation(path=PATH, line=2, message="output[3] is 1.5, expected 1.0", title="WA")
     done = Check(
         name="PullRank / CPU",
         head_sha=stage.pull.head_sha,
@@ -281,7 +281,7 @@ def test_one_check_run_is_updated_from_queued_to_done(stage, github):
         "path": PATH,
         "start_line": 2,
         "end_line": 2,
-        "annotation_level": "warning",
+        "annotation_level": "failure",
         "message": remark.message,
         "title": "WA",
     }

@@ -51,7 +51,7 @@ def test_a_pull_request_event_is_read(payload: Json) -> None:
         return
     assert isinstance(event, PullEvent)
     said, pull = payload["pull_request"], event.pull
-    assert (event.action, event.number) == (payload["action"], payload["number"])
+    assert (event.action, event.pull.number) == (payload["action"], payload["number"])
     assert pull.head_sha == said["head"]["sha"]
     assert (pull.author.login, pull.author.id) == (said["user"]["login"], said["user"]["id"])
     assert (pull.is_draft, pull.is_open, pull.merged) == (said["draft"], said["state"] == "open", said["merged"])

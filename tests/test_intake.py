@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
+from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
 from scripts.bot.admission.admission import Competition, Offer
 from scripts.bot.admission.copies import Original
 from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify
-from scripts.bot.admission.task_tree import open_tasks
 from scripts.bot.comment.markers import MARKER, Tone
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
-from scripts.bot.intake.intake import IntakeError, decide, run
+from scripts.bot.intake.intake import decide, run
 from scripts.bot.intake.slash import SlashError, read_command
 from scripts.bot.report.context import BotContext
 from scripts.competition.settings import Ban, Gpu, Quotas, Settings
@@ -68,7 +68,7 @@ def changed(*paths: str, status: str = "added", previous: str | None = None) -> 
 
 
 def offer(source: bytes = SOURCE, **changes: Any) -> Offer:
-    blob = BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=len(source))
+    blob = BlobInfo(sha="c" * 40, mode="100644", size=len(source))
     fields: dict[str, Any] = {"pull": pull(), "files": changed(PATH), "blob": blob, "source": source, "task": TASK}
     return Offer(**(fields | changes))
 
@@ -193,11 +193,11 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
      ("There is no task `vectorad`; did you mean `vectoradd`?", "`matmul`, `vectoradd`")),
     ("language of another task", {"files": changed(PATH.replace(".py", ".cu"))},
      ("takes no cu file", "`submissions/vectoradd/alice/submission.py`")),
-    ("symbolic link", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="120000", size=9)}, ("a symbolic link", "plain file")),
-    ("executable", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100755", size=9)}, ("git update-index --chmod=-x",)),
-    ("another mode", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100664", size=9)}, ("of mode `100664`",)),
+    ("symbolic link", {"blob": BlobInfo(sha="c" * 40, mode="120000", size=9)}, ("a symbolic link", "plain file")),
+    ("executable", {"blob": BlobInfo(sha="c" * 40, mode="100755", size=9)}, ("git update-index --chmod=-x",)),
+    ("another mode", {"blob": BlobInfo(sha="c" * 40, mode="100664", size=9)}, ("of mode `100664`",)),
     ("submodule", {"blob": None}, ("is not a file", "a submodule")),
-    ("too large", {"blob": BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=400_000)},
+    ("too large", {"blob": BlobInfo(sha="c" * 40, mode="100644", size=400_000)},
      ("is larger than 256 KiB",)),
     ("no custom_kernel", {"source": b"def custom_kernal(data):\n    return data\n"},
      ("does not define custom_kernel(data); rename custom_kernal",)),
@@ -236,7 +236,7 @@ def test_a_valid_pull_request_is_not_refused() -> None:
 
 @pytest.mark.parametrize(("size", "is_judged"), [(256 * 1024, True), (256 * 1024 + 1, False)])
 def test_a_file_may_be_as_large_as_the_settings_say(size: int, is_judged: bool) -> None:
-    blob = BlobInfo(path=PATH, sha="c" * 40, mode="100644", size=size)
+    blob = BlobInfo(sha="c" * 40, mode="100644", size=size)
     assert bool(boards(decide(happened(), facts(offer=offer(blob=blob))))) is is_judged
 
 
@@ -774,7 +774,6 @@ class Stage:
             github=github,
             open_ledger=lambda wanted: LedgerBranch(url, token=self.token, wanted=wanted),
             open_fork=lambda: Fork(url, self.token),
-            open_tasks=lambda sha: open_tasks(url, self.token, sha),
             settings=self.settings,
             root=self.root,
         )
@@ -915,7 +914,7 @@ def test_a_plain_contribution_gets_no_comment(stage: Stage) -> None:
 
 @contextmanager
 def told(words: str) -> Iterator[None]:
-    with pytest.raises(IntakeError) as error:
+    with pytest.raises(PullRankError) as error:
         yield
     assert words in str(error.value)
 

@@ -198,7 +198,7 @@ def test_a_withdrawn_row_appears_on_page_and_in_commands_with_its_date(ledger, t
     (judgement,) = (one for one in ledger.judgements().judgements if one.submission.login == "alice")
     at, by = datetime(2026, 11, 25, 12, tzinfo=UTC), judgement.submission.user_id
     about = {"judgement": judgement.checksum, "reason": "Commented /withdraw on #1.", "by": by, "at": at}
-    ledger.append_moderation(Moderation(id="w", action=Action.WITHDRAW, **about))
+    ledger.append_fact(Moderation(id="w", action=Action.WITHDRAW, **about))
     assert logins(ledger, capsys) == ["bob"]
     assert run(["board", "vectoradd", "--gpu", "CPU", "--ledger", str(ledger.path)]) == 0
     words = "withdrawn by its author 2026-11-25. Commented /withdraw on #1."
@@ -229,7 +229,7 @@ def test_an_authors_page_shows_their_ban_until_lifted_but_not_a_namesakes(ledger
     stranger = Moderation(
         id="m", action=Action.BAN, user_id=4242, login="bob", reason="Attacks.", by=7, at=datetime.now(UTC)
     )
-    ledger.append_moderation(stranger)
+    ledger.append_fact(stranger)
     assert page_of("bob", "stranger") == (False, None), "an account that is called bob today, and is another"
     moderate("disqualify", ROW, *there(ledger))
     moderate("ban", "alice", *there(ledger))

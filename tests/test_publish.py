@@ -644,7 +644,7 @@ def test_co_authors_and_a_note_are_text_on_board_and_page(tmp_path: Path, task: 
     one, head = judged(task.board("CPU"), "ada", 1.5), "a" * 40
     one = one.model_copy(update={"submission": one.submission.model_copy(update={"head_sha": head})})
     note = f"Tiles by 64. {SCRIPT} https://evil.example"
-    Ledger(tmp_path / "ledger").append_description(
+    Ledger(tmp_path / "ledger").append_fact(
         CommitDescription(task=task.name, pull_request=7, head_sha=head, co_authors=("grace", "ben"), note=note, at=NOW)
     )
     site, report = built(tmp_path, task, [one])

@@ -15,7 +15,6 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.admission.task_tree import TaskTree
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
@@ -343,7 +342,7 @@ def test_the_bot_does_not_merge_a_commit_that_changes_other_files(path: str) -> 
     settings = Settings(gpus={"CPU": Gpu(runs_on="cpu")})
     context = BotContext(
         github=cast(GitHub, None), open_ledger=lambda _: LedgerBranch(""), open_fork=lambda: cast(Fork, nullcontext(fork)),
-        open_tasks=lambda _: nullcontext(cast(TaskTree, None)), settings=settings, root=Path(), default_branch="main",
+        settings=settings, root=Path(), default_branch="main",
     )  # fmt: skip
     said = merge(asked(JUDGED).request, PullRecord(number=12), Moderated(), context, pull())
     assert said == "not merged: it changes more than the judged file"
@@ -535,7 +534,7 @@ def decide(scene: Scene, action: Action) -> None:
         at=datetime.now(UTC),
     )  # fmt: skip
     with LedgerBranch(str(scene.world.git.path)) as branch:
-        branch.ledger.append_moderation(decision)
+        branch.ledger.append_fact(decision)
         branch.commit(str(action))
 
 
@@ -598,7 +597,7 @@ def test_the_reconciler_reports_foreign_ledger_pushes_except_decisions(
 
     carol = scene.world.add_user("carol", permission="write")
     ban = Moderation(id="ban", action=Action.BAN, user_id=99, reason="Spam.", by=carol.id, at=datetime.now(UTC))
-    push(add=lambda ledger: ledger.append_moderation(ban))
+    push(add=lambda ledger: ledger.append_fact(ban))
     assert "carol" not in settle(scene, capsys)
     forged = KnownAccount(user_id=scene.alice.id, login="mallory", first_seen=datetime.now(UTC))
     push(add=lambda ledger: ledger.append_account(forged))

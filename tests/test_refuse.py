@@ -35,7 +35,7 @@ def decide(scene: Scene, action: Action) -> None:
     with LedgerBranch(str(scene.world.git.path)) as branch:
         at = datetime.now(UTC).replace(microsecond=0)
         fields = {"id": f"m-{action}", "user_id": scene.alice.id, "reason": "copied", "by": 1, "at": at}
-        branch.ledger.append_moderation(Moderation(action=action, **fields))
+        branch.ledger.append_fact(Moderation(action=action, **fields))
         branch.commit(action)
 
 

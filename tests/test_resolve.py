@@ -20,7 +20,7 @@ from harness.records.times import Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.bundle import Bundle, read_bundle
 from harness.task.task import Task, load_task
-from scripts.bot.admission.recheck import RecheckFacts, why_refused, why_unreadable
+from scripts.bot.admission.recheck import why_refused, why_unreadable
 from scripts.bot.evaluate.pyz import LIBRARIES, judge_lock
 from scripts.bot.evaluate.resolve import Resolution, minutes_for, resolve
 from scripts.bot.report.recording import next_attempt
@@ -68,23 +68,22 @@ def request(mode: Mode = Mode.RANKED, gpu: str = "CPU", **changes: object) -> Re
     return Request(**(fields | changes))
 
 
-def facts(**changes: object) -> RecheckFacts:
-    made = RecheckFacts(
-        request=request(),
-        files=(ChangedFile(path=PATH, status="added"),),
-        blob=BlobInfo(path=PATH, sha=BLOB, mode="100644", size=len(SOURCE)),
-        owner=None,
-        task=vectoradd(),
-        max_bytes=256 * 1024,
-        gpus=("CPU", "H999"),
-    )
-    return replace(made, **changes)
+def facts(**changes: object) -> dict[str, object]:
+    return {
+        "request": request(),
+        "files": (ChangedFile(path=PATH, status="added"),),
+        "blob": BlobInfo(sha=BLOB, mode="100644", size=len(SOURCE)),
+        "owner": None,
+        "task": vectoradd(),
+        "max_bytes": 256 * 1024,
+        "gpus": ("CPU", "H999"),
+    } | changes
 
 
 def test_one_plain_file_in_its_authors_folder_may_be_judged():
-    assert why_refused(facts()) is None
-    assert why_refused(facts(files=(ChangedFile(path=PATH, status="modified"),))) is None
-    assert why_refused(facts(owner=KnownAccount(user_id=5, login="ada", first_seen=NOW))) is None
+    assert why_refused(**facts()) is None
+    assert why_refused(**facts(files=(ChangedFile(path=PATH, status="modified"),))) is None
+    assert why_refused(**facts(owner=KnownAccount(user_id=5, login="ada", first_seen=NOW))) is None
 
 
 def changed(*paths: str, status: str = "added", previous: str | None = None) -> tuple[ChangedFile, ...]:
@@ -92,7 +91,7 @@ def changed(*paths: str, status: str = "added", previous: str | None = None) -> 
 
 
 def blob(**changes: object) -> BlobInfo:
-    return replace(BlobInfo(path=PATH, sha=BLOB, mode="100644", size=len(SOURCE)), **changes)
+    return replace(BlobInfo(sha=BLOB, mode="100644", size=len(SOURCE)), **changes)
 
 
 @pytest.mark.parametrize(
@@ -132,11 +131,11 @@ def blob(**changes: object) -> BlobInfo:
     ],
 )  # fmt: skip
 def test_a_request_that_fails_a_check_is_refused(changes, reason):
-    assert reason in (why_refused(facts(**changes)) or "")
+    assert reason in (why_refused(**facts(**changes)) or "")
 
 
 def test_a_request_made_in_time_is_judged_after_the_deadline():
-    assert why_refused(facts(task=vectoradd(deadline=NOW + timedelta(seconds=1)))) is None
+    assert why_refused(**facts(task=vectoradd(deadline=NOW + timedelta(seconds=1)))) is None
 
 
 def test_a_retry_after_our_failure_is_not_late():
@@ -146,20 +145,20 @@ def test_a_retry_after_our_failure_is_not_late():
         later += timedelta(hours=1)
         again = next_attempt(failed, [], later)
         assert again and again.asked_at == later
-        assert why_refused(facts(request=again, task=soon)) is None
+        assert why_refused(**facts(request=again, task=soon)) is None
         failed = again
     asked_late = request(asked_at=NOW + timedelta(hours=1))
-    assert "closed at" in str(why_refused(facts(request=asked_late, task=soon)))
+    assert "closed at" in str(why_refused(**facts(request=asked_late, task=soon)))
 
 
 def test_a_file_can_still_be_tested_after_the_deadline():
-    assert why_refused(facts(request=request(mode=Mode.TEST), task=vectoradd(deadline=NOW))) is None
+    assert why_refused(**facts(request=request(mode=Mode.TEST), task=vectoradd(deadline=NOW))) is None
 
 
 def test_hostile_words_in_a_refusal_are_harmless():
     # Workflow commands and Markdown: both need a line, or a character, of their own.
     hostile = "submissions/vectoradd/bob/\n::set-output name=wanted::true\n<script>.py"
-    reason = why_refused(facts(files=changed(hostile)))
+    reason = why_refused(**facts(files=changed(hostile)))
     assert reason
     assert reason.isprintable()
     assert "<script>" not in re.sub("`.*?`", "", reason)
@@ -380,7 +379,7 @@ def test_a_request_missing_from_the_ledger_is_an_error(scene):
         (lambda s: s.world.push(s.pull, {"conftest.py": b"import os"}), "exactly one file"),
         (lambda s: s.world.push(s.pull, {".github/workflows/evaluate.yml": b"on: push"}), "exactly one file"),
         (lambda s: s.ledger.append_account(KnownAccount(user_id=3, login="Ada", first_seen=NOW)), "belongs to"),
-        (lambda s: s.ledger.append_moderation(ban_of(s.ada)), "of this account are not judged: `copied`"),
+        (lambda s: s.ledger.append_fact(ban_of(s.ada)), "of this account are not judged: `copied`"),
     ],
 )  # fmt: skip
 def test_a_request_that_became_invalid_since_intake_is_refused(scene, harm: Callable[[Scene], object], message):
@@ -447,7 +446,7 @@ def test_nobody_duels_themselves_or_the_same_file(scene, login, source):
 def test_a_held_or_disqualified_champion_gets_no_duel(scene, action):
     judgement = scene.crown()
     decision = Moderation(id="m1", action=action, judgement=judgement.checksum, reason="copied", by=1, at=NOW)
-    scene.ledger.append_moderation(decision)
+    scene.ledger.append_fact(decision)
     assert scene.bundle(scene.ask()).champion is None
 
 

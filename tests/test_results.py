@@ -127,7 +127,7 @@ def test_every_ranked_judgement_is_a_row_with_its_time_and_ledger_path(tmp_path:
     gone = judged(board, "eve", 9.0, day=4)
     ledger = ledger_of(tmp_path, [*twice, better, wrong, *old, gone])
     held = next(one for one in ledger.judgements().judgements if one.submission.login == "eve")
-    ledger.append_moderation(
+    ledger.append_fact(
         Moderation(id="m1", action=Action.HOLD, judgement=held.checksum, reason="too fast", by=7, at=NOW)
     )
     build_site([task], ledger, tmp_path / "_site", submissions=lambda _: None, title="Kernel Cup", now=NOW)

@@ -21,7 +21,7 @@ from scripts.boards.board_facts import facts_of
 from scripts.boards.tables import standings_table
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.evaluate.packing import pack
-from scripts.bot.reconcile.duels_due import find_due_rows
+from scripts.bot.reconcile.judged_again import find_due_rows
 from scripts.bot.report.artifact import why_below_the_floor
 from scripts.cli import run
 from scripts.commands.judge_file import show

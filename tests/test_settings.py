@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from harness.task.toolchain import Toolchain
 from scripts.cli import run
-from scripts.competition.runs_on import RunnerGroup
+from scripts.competition.runs_on import RunnerGroup, to_json
 from scripts.competition.settings import (
     Announcements,
     Ban,
@@ -146,7 +146,7 @@ def test_runs_on_accepts_the_same_forms_as_a_workflow(
 ) -> None:
     gpu = load(tmp_path, f"gpus: {{X: {{runs_on: {text}}}}}").gpu("X")
     assert gpu.runs_on == read
-    assert json.loads(gpu.runs_on_json) == for_workflows
+    assert json.loads(to_json(gpu.runs_on)) == for_workflows
 
 
 def test_a_board_takes_missing_values_from_the_table_by_name_or_model(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from harness.records.stats import Interval
 from harness.records.times import Duel, DuelCase, Forfeit, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Board
-from scripts.bot.reconcile.duels_due import find_due_rows
-from scripts.bot.reconcile.provisional_due import find_provisional_rows
+from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
 from scripts.standings import author_files
 from scripts.standings.case_times import MAX_POOLED, nominal_times
 from scripts.standings.first_place import Contest

@@ -715,7 +715,7 @@ def test_a_late_refusal_ends_watch_with_exit_code_2_and_the_reason(desk: Desk) -
     with LedgerBranch(str(desk.world.git.path)) as branch:
         at = datetime.now(UTC).replace(microsecond=0)
         ban = Moderation(action=Action.BAN, id="m-1", user_id=desk.scene.alice.id, reason="copied", by=1, at=at)
-        branch.ledger.append_moderation(ban)
+        branch.ledger.append_fact(ban)
         branch.commit("ban")
     desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
     board, refusal, end = desk.call("watch", "1", "--json", code=2)

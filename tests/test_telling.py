@@ -214,7 +214,7 @@ def test_a_remark_keeps_the_notice_about_boards_left_out(stage: Stage) -> None:
         for text in ("Not merged.", "Not merged.", "Not merged yet."):
             remark(stage.record(), head, text, github)
     notice = read_comment(stage.comment.body).notice
-    assert notice == replace(left, text="Not judged on `B200`.\n\nNot merged yet.")
+    assert notice == left.model_copy(update={"text": "Not judged on `B200`.\n\nNot merged yet."})
 
 
 def test_a_report_keeps_the_notice_above_it(stage: Stage) -> None:

@@ -437,7 +437,7 @@ def test_a_banned_account_is_refused_before_judging(contest: Contest) -> None:
         if event.name == "workflow_dispatch":
             with LedgerBranch(str(contest.world.git.path)) as branch:
                 fields = {"id": "m1", "action": Action.BAN, "user_id": contest.alice.id, "reason": "copied", "by": 1}
-                branch.ledger.append_moderation(Moderation(at=contest.world.clock(), **fields))
+                branch.ledger.append_fact(Moderation(at=contest.world.clock(), **fields))
                 branch.commit("banned")
 
     contest.world.listeners.append(ban)

@@ -123,10 +123,10 @@ class _Run:
         """Record new channels and editions, and commit that before anything is posted."""
         now = self.context.now
         for seen in newly_seen(self.tasks, announced.seen, now, self.context.gpus):
-            self.ledger.append_announced(seen)
+            self.ledger.append_fact(seen)
         for name in channels:
             if name not in announced.started:
-                self.ledger.append_announced(Started(channel=name, at=now))
+                self.ledger.append_fact(Started(channel=name, at=now))
                 yield f"{name}: a new channel; it gets news from now on"
         self.branch.commit("Record new channels and boards")
 
@@ -167,7 +167,7 @@ class _Run:
         told = announced.told.get((webhook.name, post.key), AnnouncementLog())
         intent = Intent(channel=webhook.name, key=post.key, number=told.next_attempt, at=self.context.now)
         payload = post.payload(self.context.look)
-        self.ledger.append_announced(intent)
+        self.ledger.append_fact(intent)
         if intent.place not in self._commit(f"About to announce: {post.key}"):
             return f"{post.key}: another run announces it in {webhook.name}"
         try:
@@ -203,7 +203,7 @@ class _Run:
             is_gone, line = True, f"not {done}: {post.key}: {error}"
         number, now = self.ledger.announced().told[webhook.name, post.key].next_edit, self.context.now
         edit = Edit(channel=webhook.name, key=post.key, number=number, says=post.says, is_gone=is_gone, at=now)
-        self.ledger.append_announced(edit)
+        self.ledger.append_fact(edit)
         return line
 
     def _commit(self, message: str) -> tuple[Path, ...]:
@@ -240,7 +240,7 @@ class _Run:
             reason=shorten(reason, 300),
             at=self.context.now,
         )
-        self.ledger.append_announced(outcome)
+        self.ledger.append_fact(outcome)
         return outcome
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.records.errors import PullRankError
+from scripts.bot.evaluate.workflow_runs import show_running
 from scripts.bot.workflow import (
     CiError,
     Workflow,
@@ -37,12 +38,13 @@ from scripts.bot.workflow import (
     write_outputs,
 )
 from scripts.common.options import Group
-from scripts.github.pages import base_path, pages_address
+from scripts.github.pages import base_path, pages_address, why_no_site
+from scripts.github.pulls import GitHubError
 from scripts.ledger.names import account_of, boards, either, origins_of, requests_of_author_of, under
+from scripts.ledger.request import Request
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
-    from scripts.ledger.request import Request
 
 _ID = re.compile(r"[1-9][0-9]{0,18}")
 _SHA = re.compile(r"[0-9a-f]{40}")
@@ -291,9 +293,6 @@ def dataset_command(out: Path) -> None:
 
 def _why_no_site(workflow: Workflow) -> str:
     """What to do before a site can be deployed; empty if it can, or if GitHub does not say."""
-    from scripts.github.pages import why_no_site
-    from scripts.github.pulls import GitHubError
-
     try:
         with workflow.github() as github:
             return why_no_site(github.pages_source())
@@ -361,9 +360,6 @@ def _find(pattern: re.Pattern[str], name: str) -> str:
 
 def _show_running(request: Request, run_id: str, workflow: Workflow, github: GitHub) -> dict[str, str]:
     """Link the board's check run to this run; returns the output with its id.  A failure does not stop the judging."""
-    from scripts.bot.evaluate.workflow_runs import show_running
-    from scripts.github.pulls import GitHubError
-
     url = f"{workflow.server_url}/{workflow.repository}/actions/runs/{run_id}"
     try:
         return {"check": str(show_running(github, request, url))}

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.records.errors import PullRankError
+from scripts.bot.report.context import BotContext
 from scripts.common.text import inline, plain
 from scripts.competition.repository import ROOT
+from scripts.competition.settings import SETTINGS, load_settings
+from scripts.github.fork import Fork
 from scripts.github.pulls import ACTIONS_BOT, Account, find
+from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.names import Choice
 
 if TYPE_CHECKING:
-    from scripts.bot.report.context import BotContext
-    from scripts.competition.settings import Settings
-    from scripts.github.fork import Fork
     from scripts.github.gh import GitHub
-    from scripts.ledger.branch import LedgerBranch
 
 
 class CiError(PullRankError):
@@ -65,13 +65,11 @@ class Workflow:
     """The repository that a step works on, with the step's token; `root` is the checkout."""
 
     def __init__(self) -> None:
-        from scripts.competition.settings import SETTINGS, load_settings
-
         self._token, self.repository, self._api_url, self.server_url = require_environment(
             "GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SERVER_URL"
         )
         self.root = ROOT
-        self.settings: Settings = load_settings(self.root / SETTINGS)
+        self.settings = load_settings(self.root / SETTINGS)
         self.git_url = f"{self.server_url}/{self.repository}.git"
 
     def github(self) -> GitHub:
@@ -82,24 +80,16 @@ class Workflow:
         return GitHub(self.repository, self._token, self._api_url, me=me)
 
     def open_ledger(self, wanted: Choice) -> LedgerBranch:
-        from scripts.ledger.branch import LedgerBranch
-
         return LedgerBranch(self.git_url, token=self._token, wanted=wanted)
 
     def open_fork(self) -> Fork:
-        from scripts.github.fork import Fork
-
         return Fork(self.git_url, self._token)
 
     def context(self, github: GitHub, default_branch: str = "") -> BotContext:
-        from scripts.bot.admission.task_tree import open_tasks
-        from scripts.bot.report.context import BotContext
-
         return BotContext(
             github=github,
             open_ledger=self.open_ledger,
             open_fork=self.open_fork,
-            open_tasks=lambda head_sha: open_tasks(self.git_url, self._token, head_sha),
             settings=self.settings,
             root=self.root,
             default_branch=default_branch,

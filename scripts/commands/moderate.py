@@ -82,7 +82,7 @@ class Desk:
     def write(self, decisions: Sequence[Moderation], message: str) -> None:
         """Write all decisions, or none."""
         for decision in decisions:
-            self.ledger.append_moderation(decision)
+            self.ledger.append_fact(decision)
         if self.branch:
             self.branch.commit(message)
 

@@ -29,7 +29,7 @@ from harness.task.task_values import Gpu as GpuName
 from harness.task.toolchain import Architecture, Folder, Library, Toolchain
 from harness.task.yaml_file import read_yaml
 from scripts.competition.gpu_models import Devices, Peak, find_model, gpu_models
-from scripts.competition.runs_on import RunsOn, to_json
+from scripts.competition.runs_on import RunsOn
 from scripts.ledger.request import MAX_GPU_NAME
 
 SETTINGS = Path(".github/pullrank.yml")
@@ -122,11 +122,6 @@ class Gpu(Section):
     @property
     def toolchain(self) -> Toolchain:
         return Toolchain(device=self.device, arch=self.arch, include_dirs=self.include_dirs)
-
-    @property
-    def runs_on_json(self) -> str:
-        """For `runs-on: ${{ fromJSON(…) }}` of a workflow."""
-        return to_json(self.runs_on)
 
 
 def _quota(default: int, most: int, what: str) -> Any:

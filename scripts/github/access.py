@@ -75,7 +75,8 @@ def server_url() -> str:
 
 def connect(repository: str, token: str | AppKey) -> GitHub:
     """Connect to a repository on the server that the environment names, with a token or as an App."""
-    from scripts.github.gh import API, GitHub
+    from scripts.github.gh import GitHub
+    from scripts.github.wire import API
 
     # PyGithub logs every refused request to stderr; commands report it once themselves.
     logging.getLogger("github.GithubRetry").setLevel(logging.ERROR)

@@ -35,12 +35,6 @@ class CheckState(StrEnum):
         return self not in (CheckState.QUEUED, CheckState.RUNNING)
 
 
-class Level(StrEnum):
-    NOTICE = "notice"
-    WARNING = "warning"
-    FAILURE = "failure"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Annotation:
     """A message shown at lines of a file."""
@@ -49,14 +43,13 @@ class Annotation:
     line: int
     message: str
     title: str = ""
-    level: Level = Level.FAILURE
 
     def body(self) -> dict[str, Any]:
         return {
             "path": self.path,
             "start_line": self.line,
             "end_line": self.line,
-            "annotation_level": self.level.value,
+            "annotation_level": "failure",
             "message": self.message,
             "title": self.title,
         }

@@ -16,8 +16,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from pydantic import AliasPath, Field
+
 from harness.records.errors import PullRankError
-from scripts.github.pulls import Account, GitHubError, RateLimitError, find, items, require, require_sha
+from harness.records.fields import Sha
+from scripts.github.pulls import (
+    Account,
+    FromGitHub,
+    GitHubError,
+    OrEmpty,
+    OrFalse,
+    RateLimitError,
+    find,
+    items,
+    require,
+    require_sha,
+)
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -51,27 +65,14 @@ class Sent:
     opened: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Pull:
+class _Pull(FromGitHub):
     number: int
     node_id: str
-    url: str
-    head_sha: str
-    repository: str
-    branch: str
-    is_draft: bool
-
-    @classmethod
-    def of(cls, payload: object) -> _Pull:
-        return cls(
-            number=require(payload, int, "number"),
-            node_id=require(payload, str, "node_id"),
-            url=require(payload, str, "html_url"),
-            head_sha=require_sha(payload, "head", "sha"),
-            repository=find(payload, str, "head", "repo", "full_name") or "",
-            branch=require(payload, str, "head", "ref"),
-            is_draft=find(payload, bool, "draft") or False,
-        )
+    url: str = Field(validation_alias="html_url")
+    head_sha: Sha = Field(validation_alias=AliasPath("head", "sha"))
+    repository: OrEmpty = Field(default="", validation_alias=AliasPath("head", "repo", "full_name"))
+    branch: str = Field(validation_alias=AliasPath("head", "ref"))
+    is_draft: OrFalse = Field(default=False, validation_alias="draft")
 
 
 class Contributor:
@@ -88,13 +89,10 @@ class Contributor:
     def files_of(self, folder: str) -> dict[str, str]:
         """Blob hashes by path of the files in a folder of the default branch; empty if the folder does not exist."""
         place = quote(f"{self.default_branch}:{folder}", safe="")
-        try:
-            with explaining(self._name, is_there=True):
-                answer = self._github.ask("GET", f"/git/trees/{place}?recursive=1")
-        except GitHubError as error:
-            if error.status == 404:
-                return {}
-            raise
+        with explaining(self._name):
+            answer = self._github.look_up(f"/git/trees/{place}?recursive=1")
+        if answer is None:
+            return {}
         return {
             require(one, str, "path"): require(one, str, "sha")
             for one in items(answer, "tree")
@@ -241,12 +239,12 @@ class Contributor:
 
 
 @contextmanager
-def explaining(repository: str, *, is_there: bool = False) -> Iterator[None]:
-    """Turn refusals into advice.  `is_there`: the repository is known to exist, so a 404 is about something in it."""
+def explaining(repository: str) -> Iterator[None]:
+    """Turn refusals into advice."""
     try:
         yield
     except GitHubError as error:
-        raise (error if is_there and error.status == 404 else _explained(error, repository)) from None
+        raise _explained(error, repository) from None
 
 
 def _explained(error: GitHubError, repository: str) -> PullRankError:

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from scripts.common.git_command import Git, GitError
@@ -42,9 +41,7 @@ class Fork:
         self._folder = Path(tempfile.mkdtemp(prefix="pullrank-fork-"))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def changes(self, head_sha: str) -> tuple[ChangedFile, ...]:
@@ -56,7 +53,7 @@ class Fork:
             GitError: the commit no longer exists, or git failed.
         """
         bases = self._bases(head_sha)
-        git = self._fetch("--depth=1", "--filter=blob:none", head_sha, *bases)
+        git = self.fetch("--depth=1", "--filter=blob:none", head_sha, *bases)
         self._trees[head_sha] = git
         # After criss-cross merges there are several bases: a difference from any of them is a change.
         found = (change for base in bases or [_EMPTY_TREE] for change in _differences(git, base, head_sha))
@@ -69,7 +66,7 @@ class Fork:
             GitError: a commit no longer exists, or git failed.
         """
         commits = [sha for sha in (before, after) if sha.strip("0")]
-        git = self._fetch("--depth=1", "--filter=blob:none", *commits)
+        git = self.fetch("--depth=1", "--filter=blob:none", *commits)
         start = before if before in commits else _EMPTY_TREE
         return tuple(islice(_differences(git, start, after), MAX_CHANGES))
 
@@ -79,7 +76,7 @@ class Fork:
         Raises:
             GitError: the commit no longer exists, or git failed.
         """
-        git = self._fetch("--depth=1", "--filter=blob:none", f"+HEAD:{_BASE}", head_sha)
+        git = self.fetch("--depth=1", "--filter=blob:none", f"+HEAD:{_BASE}", head_sha)
         listing = ("ls-tree", "-d", "--full-tree")
         ours, theirs = (git.run(*listing, commit, "--", folder, offline=True) for commit in (_BASE, head_sha))
         return ours != theirs
@@ -93,7 +90,7 @@ class Fork:
         Raises:
             GitError: the commit no longer exists, or git failed.
         """
-        git = self._trees.get(head_sha) or self._fetch("--depth=1", "--filter=blob:none", head_sha)
+        git = self._trees.get(head_sha) or self.fetch("--depth=1", "--filter=blob:none", head_sha)
         self._trees[head_sha] = git
         line = git.run("ls-tree", "-z", "--full-tree", head_sha, "--", path, offline=True).decode("utf-8", "replace")
         facts, _, found = line.removesuffix("\0").partition("\t")
@@ -102,23 +99,21 @@ class Fork:
         mode, _, sha = facts.split()
         content = self._content(git, head_sha, path, sha, max_bytes)
         size = max_bytes + 1 if content is None else len(content)
-        info = BlobInfo(path=path, sha=sha, mode=mode, size=size)
+        info = BlobInfo(sha=sha, mode=mode, size=size)
         return info, content if content is not None and info.is_plain else b""
 
     def _content(self, git: Git, head_sha: str, path: str, sha: str, max_bytes: int) -> bytes | None:
         """Fetch a file with its folder: git applies no size limit to a blob that is fetched by its own hash."""
         folder = path.rpartition("/")[0]
         tree = git.run("rev-parse", "--verify", f"{head_sha}:{folder}", offline=True).decode().strip()
-        store = self._fetch(f"--filter=blob:limit={max_bytes + 1}", tree)
-        listing = ("--batch-all-objects", "--batch-check=%(objectname) %(objectsize)")
-        sizes = dict(line.split() for line in store.run("cat-file", *listing, offline=True).decode().splitlines())
+        store = self.fetch(f"--filter=blob:limit={max_bytes + 1}", tree)
         # A server without filter support sends it regardless of size.
-        is_wanted = sha in sizes and int(sizes[sha]) <= max_bytes
+        is_wanted = sizes_in(store).get(sha, max_bytes + 1) <= max_bytes
         return store.run("cat-file", "blob", sha, offline=True) if is_wanted else None
 
     def _bases(self, head_sha: str) -> list[str]:
         """The merge bases of a head and the default branch: usually one; none for an unrelated history."""
-        git = self._fetch("--filter=tree:0", f"+HEAD:{_BASE}", head_sha)
+        git = self.fetch("--filter=tree:0", f"+HEAD:{_BASE}", head_sha)
         try:
             return git.run("merge-base", "--all", _BASE, head_sha, offline=True).decode().split()
         except GitError as error:
@@ -126,8 +121,15 @@ class Fork:
                 raise
             return []
 
-    def _fetch(self, *asked: str) -> Git:
-        """Fetch into a new bare repository, so that earlier fetches do not affect what the server sends."""
+    def fetch(self, *asked: str) -> Git:
+        """Fetch into a new bare repository, so that earlier fetches do not affect what the server sends.
+
+        Args:
+            asked: options, and what to fetch: hashes or refs.
+
+        Raises:
+            GitError: something no longer exists, or git failed.
+        """
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         git = Git(folder, self._url, self._token)
         git.run("init", "--quiet", "--bare", "--template=")
@@ -142,6 +144,13 @@ class Fork:
                 if attempt + 1 == TRIES:
                     raise
         return git
+
+
+def sizes_in(git: Git) -> dict[str, int]:
+    """The size in bytes of each object that was fetched, by its hash."""
+    listing = ("--batch-all-objects", "--batch-check=%(objectname) %(objectsize)")
+    lines = git.run("cat-file", *listing, offline=True).decode().splitlines()
+    return {sha: int(size) for sha, size in map(str.split, lines)}
 
 
 def _differences(git: Git, base: str, head_sha: str) -> Iterator[ChangedFile]:

@@ -37,8 +37,6 @@ from scripts.github.pulls import (
 )
 from scripts.github.wire import API, MAX_PAGES, AppKey, Wire
 
-__all__ = ["API", "GitHub"]
-
 MAX_BODY = 65_536
 """Characters in a comment."""
 
@@ -117,35 +115,22 @@ class GitHub(Wire):
 
     def permission_of(self, account: Account) -> Permission:
         """An account's permission; none if its login belongs to another account by now."""
-        try:
-            answer = self.ask("GET", f"/collaborators/{_part(account.login)}/permission")
-        except GitHubError as error:
-            if error.status == 404:
-                return Permission.NONE
-            raise
+        answer = self.look_up(f"/collaborators/{_part(account.login)}/permission")
         if find(answer, int, "user", "id") != account.id:
             return Permission.NONE
         word = require(answer, str, "permission")
         return Permission(word) if word in set(Permission) else Permission.NONE
 
     def find_account(self, login: str) -> Account | None:
-        try:
-            return Account.of(self.ask("GET", f"/users/{_part(login)}", is_elsewhere=True))
-        except GitHubError as error:
-            if error.status == 404:
-                return None
-            raise
+        profile = self.look_up(f"/users/{_part(login)}", is_elsewhere=True)
+        return None if profile is None else Account.of(profile)
 
     def joined_at(self, account: Account) -> datetime | None:
         """When an account was created; None if its login has no profile, or belongs to another account by now."""
-        try:
-            profile = self.ask("GET", f"/users/{_part(account.login)}", is_elsewhere=True)
-        except GitHubError as error:
-            if error.status == 404:
-                return None
-            raise
-        is_theirs = require(profile, int, "id") == account.id
-        return datetime.fromisoformat(require(profile, str, "created_at")) if is_theirs else None
+        profile = self.look_up(f"/users/{_part(account.login)}", is_elsewhere=True)
+        if profile is None or require(profile, int, "id") != account.id:
+            return None
+        return datetime.fromisoformat(require(profile, str, "created_at"))
 
     def whoami(self) -> Account:
         """The account of a personal token.  A workflow's token may not ask for it; its account is `ACTIONS_BOT`."""
@@ -171,13 +156,13 @@ class GitHub(Wire):
                 yield int(number), Comment.of(payload)
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
-        """Our comment with the marker.  Anybody can write a marker, so only comments of `me` count."""
+        """Our comment that begins with the marker: elsewhere it may be a quotation, and others can write it, too."""
         ours = (comment for comment in self.comments(number) if self.is_me(comment.author))
-        return next((comment for comment in ours if marker in comment.body), None)
+        return next((comment for comment in ours if comment.body.startswith(marker)), None)
 
     def upsert_comment(self, number: int, marker: str, body: str, known: Comment | None = None) -> Comment:
-        """Create our comment with the marker, or edit it if it differs.  `known` saves a search."""
-        if marker not in body:
+        """Create our comment that begins with the marker, or edit it if it differs.  `known` saves a search."""
+        if not body.startswith(marker):
             raise ValueError(f"the comment lacks its marker {marker}, by which it is found again")
         comment = known or self.find_comment(number, marker)
         if comment is None:
@@ -229,12 +214,8 @@ class GitHub(Wire):
 
     def pages_source(self) -> str | None:
         """GitHub's `build_type` of the repository's site: workflow or legacy; None if Pages is off."""
-        try:
-            return find(self.ask("GET", "/pages"), str, "build_type") or "legacy"
-        except GitHubError as error:
-            if error.status == 404:
-                return None
-            raise
+        site = self.look_up("/pages")
+        return None if site is None else find(site, str, "build_type") or "legacy"
 
     # Actions
 

@@ -205,7 +205,6 @@ class BlobInfo:
     `size` is in bytes; for a file that is too large to fetch, it is a lower bound.
     """
 
-    path: str
     sha: str
     mode: str
     size: int

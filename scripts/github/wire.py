@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 import github
@@ -112,9 +111,7 @@ class Wire:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._github.close()
         self._graphql.close()
 
@@ -134,6 +131,15 @@ class Wire:
         if etag := headers.get("etag", ""):
             self._known[path] = etag, answer
         return answer
+
+    def look_up(self, path: str, *, is_elsewhere: bool = False) -> Any | None:
+        """GET a path; None if GitHub answers 404.  Arguments and errors as for `ask`."""
+        try:
+            return self.ask("GET", path, is_elsewhere=is_elsewhere)
+        except GitHubError as error:
+            if error.status == 404:
+                return None
+            raise
 
     def query(self, query: str, **variables: object) -> Any:
         """Send a GraphQL query about the repository, and return the answer's `data`.

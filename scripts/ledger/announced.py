@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import PositiveInt, StringConstraints
 
@@ -68,19 +68,29 @@ class Started(Fact):
         return Path("announced", self.channel, "started.json")
 
 
-class Intent(Fact):
-    """A message that is about to be posted."""
+class _OfPost(Fact):
+    """A fact about an announcement in a channel; `number` counts the posts, or the edits."""
 
-    format: Literal["pullrank-announcement-intent"] = "pullrank-announcement-intent"
-    version: Literal[1] = 1
+    ENDING: ClassVar[str]
+    """What its file's name ends in."""
+
     channel: Channel
     key: Key
     number: PositiveInt
-    at: Moment
 
     @property
     def place(self) -> Path:
-        return Path("announced", self.channel, self.key, f"{self.number}.intent.json")
+        return Path("announced", self.channel, self.key, f"{self.number}.{self.ENDING}")
+
+
+class Intent(_OfPost):
+    """A message that is about to be posted."""
+
+    ENDING = "intent.json"
+
+    format: Literal["pullrank-announcement-intent"] = "pullrank-announcement-intent"
+    version: Literal[1] = 1
+    at: Moment
 
 
 class PostState(StrEnum):
@@ -92,17 +102,16 @@ class PostState(StrEnum):
     DOUBTFUL = "doubtful"  # unknown, so it is not posted again
 
 
-class Outcome(Fact):
+class Outcome(_OfPost):
     """The result of an intent.  For a posted message, `says` is the digest of its content, `title` its beginning.
 
     `task`, `gpu` and `edition` name the board of an announced result; other announcements have no gpu and edition.
     """
 
+    ENDING = "outcome.json"
+
     format: Literal["pullrank-announcement"] = "pullrank-announcement"
     version: Literal[1] = 1
-    channel: Channel
-    key: Key
-    number: PositiveInt
     state: PostState
     message: MessageId | None = None
     says: Digest | None = None
@@ -113,29 +122,23 @@ class Outcome(Fact):
     reason: Reason = ""
     at: Moment
 
-    @property
-    def place(self) -> Path:
-        return Path("announced", self.channel, self.key, f"{self.number}.outcome.json")
 
-
-class Edit(Fact):
+class Edit(_OfPost):
     """An edit of a message; `says` is None if the message was withdrawn.
 
     `is_gone`: the message cannot be edited any more, for example because somebody deleted it on Discord.
     """
 
+    ENDING = "edit.json"
+
     format: Literal["pullrank-announcement-edit"] = "pullrank-announcement-edit"
     version: Literal[1] = 1
-    channel: Channel
-    key: Key
-    number: PositiveInt
     says: Digest | None = None
     is_gone: bool = False
     at: Moment
 
-    @property
-    def place(self) -> Path:
-        return Path("announced", self.channel, self.key, f"{self.number}.edit.json")
+
+AnnouncementFact = Seen | Started | Intent | Outcome | Edit
 
 
 @dataclass
@@ -195,11 +198,7 @@ class Announced:
     faults: tuple[LedgerFault, ...] = ()
 
 
-_KINDS: dict[str, type[Intent] | type[Outcome] | type[Edit]] = {
-    "intent.json": Intent,
-    "outcome.json": Outcome,
-    "edit.json": Edit,
-}
+_KINDS: dict[str, type[Intent | Outcome | Edit]] = {kind.ENDING: kind for kind in (Intent, Outcome, Edit)}
 
 
 def read_announced(ledger: Path) -> Announced:

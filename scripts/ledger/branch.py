@@ -23,7 +23,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum, auto
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -32,6 +31,7 @@ from scripts.ledger.facts import find_files
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.names import Choice, either, everything
 
+BRANCH = "ledger"
 FOLDERS = ("requests", "origins", "judgements", "accounts", "moderation", "descriptions", "announced")
 """The folders of facts; nothing else in the folder is committed."""
 
@@ -73,13 +73,10 @@ class LedgerBranch:
 
     ledger: Ledger
 
-    def __init__(
-        self, url: str, *, branch: str = "ledger", token: str | None = None, wanted: Choice = everything
-    ) -> None:
+    def __init__(self, url: str, *, token: str | None = None, wanted: Choice = everything) -> None:
         if urlsplit(url).password or (urlsplit(url).username and not url.startswith("ssh:")):
             raise LedgerError("the ledger's URL must not hold a password or a token")
-        self._url, self._branch, self._token, self._wanted = url, branch, token, wanted
-        self._ref = f"refs/heads/{branch}"
+        self._url, self._token, self._wanted = url, token, wanted
         self._tip: str | None = None
         self._known: Mapping[str, str] = {}  # at the tip: path → blob
         self._checked_out: dict[str, str] = {}  # in the folder, when it last matched the tip
@@ -95,9 +92,7 @@ class LedgerBranch:
         self.ledger = Ledger(self._folder)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
@@ -164,13 +159,13 @@ class LedgerBranch:
 
     def _outrun(self) -> LedgerError:
         return LedgerError(
-            f"others pushed to '{self._branch}' first in {MAX_ATTEMPTS} attempts; nothing is lost; run it again"
+            f"others pushed to '{BRANCH}' first in {MAX_ATTEMPTS} attempts; nothing is lost; run it again"
         )
 
     # Reading.
 
     def _clone(self) -> None:
-        self._git.run("init", "--quiet", "--template=", "--initial-branch", self._branch)
+        self._git.run("init", "--quiet", "--template=", "--initial-branch", BRANCH)
         # Takes precedence over any .gitattributes in the branch.
         (self._folder / ".git/info").mkdir(exist_ok=True)
         (self._folder / ".git/info/attributes").write_text("* -text -filter -ident -working-tree-encoding\n")
@@ -179,11 +174,10 @@ class LedgerBranch:
 
     def _fetch(self) -> None:
         """Fetch the branch's tip and its file names, without contents."""
-        tracking = f"refs/remotes/origin/{self._branch}"
         fetch = ["fetch", "--quiet", "--no-tags", "--depth=1", "--filter=blob:none"]
         for attempt in range(1, FETCHES + 1):
             try:
-                self._git.run(*fetch, "origin", f"+{self._ref}:{tracking}")
+                self._git.run(*fetch, "origin", f"+refs/heads/{BRANCH}:refs/remotes/origin/{BRANCH}")
                 break
             except GitError as error:
                 if "couldn't find remote ref" in error.said:
@@ -257,12 +251,12 @@ class LedgerBranch:
         """Build a commit with the new files and without those `gone`, and push it unless others pushed first."""
         commit = self._build(new, message, gone)
         try:
-            said = self._git.run("push", "--porcelain", "origin", f"{commit}:{self._ref}")
+            said = self._git.run("push", "--porcelain", "origin", f"{commit}:refs/heads/{BRANCH}")
         except GitError as error:
             if _LOST_RACE.search(error.said):
                 return _Pushed.NO
             if _REFUSED.search(error.said):
-                way_out = f"The bot must be able to push to the branch '{self._branch}': `pullrank setup --check`"
+                way_out = f"The bot must be able to push to the branch '{BRANCH}': `pullrank setup --check`"
                 raise LedgerError(f"{error}\n{way_out}") from None
             return _Pushed.PERHAPS
         if b"\n=\t" in said:  # up to date: another process made an identical commit in the same second

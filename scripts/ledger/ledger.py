@@ -20,7 +20,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing import Generic, TypeVar
 
 from harness.records.fields import Mode
 from harness.records.judgement import MAX_BYTES, Judgement, JudgementError
-from scripts.ledger.announced import Announced, Edit, Intent, Outcome, Seen, Started, read_announced
+from scripts.ledger.announced import Announced, AnnouncementFact, read_announced
 from scripts.ledger.description import CommitDescription, Descriptions
 from scripts.ledger.facts import (
     Fact,
@@ -195,19 +195,18 @@ class Ledger:
             raise LedgerError(f"the cost record of {spent.request} is not for request {request.id}")
         return self._add(request.place_of_cost, spent)
 
-    def requests(
-        self, since: date | None = None, user_id: int | None = None, pulls: Collection[int] | None = None
-    ) -> FoundFacts[RequestStatus]:
-        """All requests, oldest first, optionally since a day (in UTC), of an author, or in some pull requests."""
+    def requests(self, user_id: int | None = None, pulls: Collection[int] | None = None) -> FoundFacts[RequestStatus]:
+        """All requests, oldest first, optionally of an author, or in some pull requests."""
         faults: list[LedgerFault] = []
         found_files = find_files(self.path, "requests", faults)
-        paths = [path for path in found_files if _is_of_day(path, since) and _is_of_author(path, user_id)]
+        paths = [path for path in found_files if _is_of_author(path, user_id)]
         if pulls is not None:
             paths = [Path(name) for name in requests_of_pulls(pulls)(list(map(str, paths)))]
         endings = dict(read_facts(self.path, filter(_is_ending, paths), Ending, faults))
         costs = dict(read_facts(self.path, filter(_is_cost, paths), Spent, faults))
         found: dict[str, RequestStatus] = {}
-        for path, request in self._asked(filter(_is_request, paths), faults):
+        asked = read_facts(self.path, filter(_is_request, paths), Request, faults)
+        for path, request in sorted(asked, key=lambda pair: (pair[1].asked_at, pair[0])):
             ending = _own(request, endings, request.place_of_ending, faults)
             spent = _own(request, costs, request.place_of_cost, faults)
             if request.id in found:
@@ -222,22 +221,16 @@ class Ledger:
         endings = read_facts(self.path, filter(_is_ending, find_files(self.path, "requests", [])), Ending, [])
         return [path.with_name(path.name.replace(ENDED, ".json")) for path, ending in endings if ending.at >= moment]
 
-    def _asked(self, paths: Iterable[Path], faults: list[LedgerFault]) -> list[tuple[Path, Request]]:
-        found = read_facts(self.path, paths, Request, faults)
-        return sorted(found, key=lambda pair: (pair[1].asked_at, pair[0]))
+    # Other facts.
 
-    def append_origin(self, origin: Origin) -> bool:
-        """Add an account's offer of a file; False if it has offered the file before, which stays valid."""
-        return self._add(origin.place, origin)
+    def append_fact(self, fact: Origin | CommitDescription | Moderation | AnnouncementFact) -> bool:
+        """Add a fact; False if there is one in its place, which stays valid."""
+        return self._add(fact.place, fact)
 
     def origins(self, task: str, fingerprint: str) -> tuple[Origin, ...]:
         """All accounts' first offers of a file; unreadable ones do not count."""
         wanted = origins_of(task, fingerprint)(list(map(str, find_files(self.path, f"origins/{task}", []))))
         return tuple(origin for _, origin in read_facts(self.path, map(Path, wanted), Origin, []))
-
-    def append_description(self, description: CommitDescription) -> bool:
-        """Add a commit's description; False if it has one already, which stays valid."""
-        return self._add(description.place, description)
 
     def descriptions(self, faults: list[LedgerFault]) -> Descriptions:
         """The descriptions of all commits; files that are none are faults."""
@@ -259,10 +252,6 @@ class Ledger:
         accounts = sorted((account for _, account in found), key=lambda one: (one.first_seen, one.user_id))
         return FoundFacts(facts=tuple(accounts), faults=tuple(faults))
 
-    def append_moderation(self, decision: Moderation) -> bool:
-        """Add a maintainer's decision; False if there is one of its day and id."""
-        return self._add(decision.place, decision)
-
     def moderations(self) -> FoundFacts[Moderation]:
         """All decisions, in order of time; a fault says that its decision has no effect."""
         faults: list[LedgerFault] = []
@@ -270,12 +259,6 @@ class Ledger:
         decisions = sorted((decision for _, decision in found), key=lambda one: (one.at, one.id))
         lost = tuple(replace(fault, reason=f"this decision has no effect: {fault.reason}") for fault in faults)
         return FoundFacts(facts=tuple(decisions), faults=lost)
-
-    # Announcements.
-
-    def append_announced(self, fact: Seen | Started | Intent | Outcome | Edit) -> bool:
-        """Add a fact about announcements; False if it exists already."""
-        return self._add(fact.place, fact)
 
     def announced(self) -> Announced:
         """All facts about announcements."""
@@ -308,10 +291,6 @@ def _own(request: Request, facts: dict[Path, Told], place: Path, faults: list[Le
         faults.append(LedgerFault(path=place, reason=f"belongs to {fact.request}"))
         return None
     return fact
-
-
-def _is_of_day(path: Path, since: date | None) -> bool:
-    return since is None or path.parts[1] >= since.isoformat()
 
 
 def _is_of_author(path: Path, user_id: int | None) -> bool:

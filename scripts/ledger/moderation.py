@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -88,6 +88,18 @@ class Moderation(Fact):
         if about_author != (self.user_id is not None) or about_author != (self.judgement is None):
             raise ValueError("ban and unban need a user_id; all other actions need a judgement and no user_id")
         return self
+
+
+def hold(judgement: Judgement, reason: str, *, by: int, at: datetime) -> Moderation:
+    """The decision to hold a judgement for a maintainer's review; `by` is the numeric id of an account."""
+    return Moderation(
+        id=f"held-{judgement.checksum[:12]}",
+        action=Action.HOLD,
+        judgement=judgement.checksum,
+        reason=reason,
+        by=by,
+        at=at,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,6 +91,15 @@ class Request(Fact):
         return int(self.id.rpartition("-")[2])
 
     @property
+    def series(self) -> tuple[int, str, str, Mode]:
+        """What all attempts at the same judging have in common: one head on one board in one mode."""
+        return self.pull_request, self.head_sha, self.gpu, self.mode
+
+    def again(self, **changes: Any) -> Self:
+        """The next attempt, with some fields changed."""
+        return self.model_copy(update={"id": make_id(*self.series, self.attempt + 1), **changes})
+
+    @property
     def day(self) -> date:
         """The day of the request, in UTC: the name of its folder in the ledger."""
         return self.asked_at.astimezone(UTC).date()
@@ -147,8 +156,7 @@ class Request(Fact):
 
     @model_validator(mode="after")
     def _has_the_id_that_follows(self) -> Self:
-        match = _ID.fullmatch(self.id)
-        if not match or self.id != make_id(self.pull_request, self.head_sha, self.gpu, self.mode, self.attempt):
+        if not _ID.fullmatch(self.id) or self.id != make_id(*self.series, self.attempt):
             raise ValueError("the id does not match pull request, head, GPU, mode and attempt")
         if self.case and self.mode is not Mode.PROFILE:
             raise ValueError("only a profile can be of one case")

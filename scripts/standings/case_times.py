@@ -22,7 +22,7 @@ MAX_POOLED = 20
 
 @dataclass(frozen=True, kw_only=True)
 class CaseTime:
-    """One benchmark of a row.  `ratio` is to the anchor; `time_us` is `ratio` times `nominal_us`.
+    """One benchmark of a row.  `ratio` is to the anchor; `time_us` is `ratio` times the anchor's usual time.
 
     A time from the task's own program has no anchor, and so only `time_us`.
     """
@@ -30,7 +30,6 @@ class CaseTime:
     params: Mapping[str, Any]
     time_us: Interval
     ratio: Interval | None = None
-    nominal_us: float | None = None
 
     def facts(self, roofline: Roofline) -> dict[str, Any]:
         """The benchmark for scripts."""
@@ -60,7 +59,7 @@ def case_times(judgements: Sequence[Judgement], nominal_us: Sequence[float]) -> 
         return tuple(map(_told_time, cases, zip(*map(_told, judgements), strict=True)))
     ratios = [_pooled_ratio(one) for one in timings]
     return tuple(
-        CaseTime(params=params, time_us=ratio.scaled(us), ratio=ratio, nominal_us=us)
+        CaseTime(params=params, time_us=ratio.scaled(us), ratio=ratio)
         for params, ratio, us in zip(cases, ratios, nominal_us, strict=False)
     )
 

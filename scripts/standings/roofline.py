@@ -66,7 +66,7 @@ class Roofline:
             moved, flops = work_of(self.work, params)
         except NotAFormula:
             return None
-        floor = _floor_us(moved, flops, self.work.dtype, self.gpu) if self.gpu else 0.0
+        floor = floor_us(moved, flops, self.work.dtype, self.gpu) if self.gpu else 0.0
         rates = moved / time_us / 1e3, flops / time_us / 1e6, floor / time_us
         if not any(rates) or not all(map(math.isfinite, rates)):
             return None
@@ -97,16 +97,8 @@ def work_of(work: Work, params: Mapping[str, Param]) -> tuple[float, float]:
     return moved, evaluate(work.flops, params) if work.flops else 0.0
 
 
-def floor_us(work: Work, params: Mapping[str, Param], gpu: Gpu) -> float:
-    """The least possible time, in microseconds; 0 if the peaks are unknown.
-
-    Raises:
-        NotAFormula: a formula has no value for these parameters.
-    """
-    return _floor_us(*work_of(work, params), work.dtype, gpu)
-
-
-def _floor_us(moved: float, flops: float, dtype: Dtype, gpu: Gpu) -> float:
+def floor_us(moved: float, flops: float, dtype: Dtype, gpu: Gpu) -> float:
+    """The least possible time for some bytes and operations, in microseconds; 0 if the peaks are unknown."""
     return max(
         moved / (gpu.bandwidth_gbs * 1e3) if gpu.bandwidth_gbs else 0.0,
         flops / (gpu.tflops[dtype] * 1e6) if dtype in gpu.tflops else 0.0,
@@ -119,7 +111,7 @@ def find_floors_us(board: Board, gpu: Gpu | None) -> tuple[float, ...] | None:
     if not work or not gpu:
         return None
     try:
-        floors = tuple(floor_us(work, case.params, gpu) for case in board.benchmarks)
+        floors = tuple(floor_us(*work_of(work, case.params), work.dtype, gpu) for case in board.benchmarks)
     except NotAFormula:
         return None
     return floors if all(floor > 0 for floor in floors) else None

@@ -26,7 +26,6 @@ from scripts.standings.case_times import nominal_times
 from scripts.standings.eligibility import ranking
 from scripts.standings.first_place import Contest, Record
 from scripts.standings.rows import Row, rows_of
-from scripts.standings.ties import leader_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +63,7 @@ class Standings:
 
     def leader_of(self, row: Row) -> Row:
         """The first row in this row's band."""
-        return leader_of(row, self.rows)
+        return next(other for other in self.rows if other.band == row.band)
 
 
 def standings(

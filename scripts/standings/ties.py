@@ -71,11 +71,6 @@ def tied_ranks(rows: Sequence[Banded]) -> frozenset[int]:
     return frozenset(row.rank for row in rows if sizes[row.band] > 1 and not row.unproven)
 
 
-def leader_of(row: Banded, rows: Sequence[B]) -> B:
-    """The first row in a row's band."""
-    return next(other for other in rows if other.band == row.band)
-
-
 def ahead_of(row: Banded, rows: Sequence[B]) -> B | None:
     """The row to beat next, the last one of a better band; None for rows of the first band.
 

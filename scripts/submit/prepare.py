@@ -85,7 +85,7 @@ def prepare(
 
 def _admit(entry: SubmissionPath, submission: Submission, task: Task, author: Account, settings: Settings) -> Admission:
     source = submission.source
-    blob = BlobInfo(path=entry.path, sha=blob_sha(source), mode="100644", size=len(source))
+    blob = BlobInfo(sha=blob_sha(source), mode="100644", size=len(source))
     offer = Offer(
         pull=_pull_to_be(author),
         blob=blob,

@@ -8,8 +8,7 @@ Refusals are Markdown for the author, with a participant's words in code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 from harness.task.bundle import sha256
 from harness.task.task import Task
@@ -21,37 +20,36 @@ from scripts.ledger.moderation import KnownAccount
 from scripts.ledger.request import Request
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecheckFacts:
-    """Everything that decides whether a request's file may be judged, except the file's content.
+def why_refused(
+    request: Request,
+    *,
+    files: Sequence[ChangedFile],
+    blob: BlobInfo | None,
+    owner: KnownAccount | None,
+    task: Task,
+    max_bytes: int,
+    gpus: Collection[str],
+    ban: str = "",
+) -> str | None:
+    """Why a request's file must not be judged, without looking at its content; None if it may.
 
-    `ban` says why its author is banned; `gpus` are those that have a machine.
+    Args:
+        owner: of the file's folder.
+        gpus: those that have a machine.
+        ban: why its author is banned.
     """
-
-    request: Request
-    files: tuple[ChangedFile, ...]
-    blob: BlobInfo | None
-    owner: KnownAccount | None
-    task: Task
-    max_bytes: int
-    gpus: tuple[str, ...]
-    ban: str = ""
+    if ban:
+        return f"Pull requests of this account are not judged: {inline(ban)}. Ask a maintainer."
+    if owner and owner.user_id != request.user_id:
+        return f"The folder `{request.login}` belongs to account {owner.user_id}, which had that login before."
+    wanted = SubmissionPath(task=request.task, login=request.login, name=task.submission_name)
+    return _why_not_the_file(request, wanted, files, blob, max_bytes) or _why_no_board(request, task, gpus)
 
 
-def why_refused(facts: RecheckFacts) -> str | None:
-    """Why a request's file must not be judged, without looking at its content; None if it may."""
-    request = facts.request
-    if facts.ban:
-        return f"Pull requests of this account are not judged: {inline(facts.ban)}. Ask a maintainer."
-    if facts.owner and facts.owner.user_id != request.user_id:
-        return f"The folder `{request.login}` belongs to account {facts.owner.user_id}, which had that login before."
-    return _why_not_the_file(facts) or _why_no_board(request, facts.task, facts.gpus)
-
-
-def _why_not_the_file(facts: RecheckFacts) -> str | None:
-    request, blob = facts.request, facts.blob
-    wanted = SubmissionPath(task=request.task, login=request.login, name=facts.task.submission_name)
-    change = classify(facts.files, request.login)
+def _why_not_the_file(
+    request: Request, wanted: SubmissionPath, files: Sequence[ChangedFile], blob: BlobInfo | None, max_bytes: int
+) -> str | None:
+    change = classify(files, request.login)
     if isinstance(change, Misplaced):
         return change.reason
     if change != wanted:
@@ -62,12 +60,12 @@ def _why_not_the_file(facts: RecheckFacts) -> str | None:
         return "The file is not the one that was requested. Push again."
     if not blob.is_plain:
         return f"The file's mode is {inline(blob.mode)}; it must be a plain file (100644), not a link or executable."
-    if blob.size > facts.max_bytes:
-        return f"The file is larger than {facts.max_bytes // 1024} KiB."
+    if blob.size > max_bytes:
+        return f"The file is larger than {max_bytes // 1024} KiB."
     return None
 
 
-def _why_no_board(request: Request, task: Task, gpus: Sequence[str]) -> str | None:
+def _why_no_board(request: Request, task: Task, gpus: Collection[str]) -> str | None:
     if request.gpu not in task.gpus:
         return f"`{task.name}` no longer has a board `{request.gpu}`."
     if request.gpu not in gpus:

@@ -13,7 +13,6 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from harness.records.errors import TaskError
@@ -21,13 +20,12 @@ from harness.task.task import Task, load_task
 from harness.task.task_values import MAX_FILE_BYTES
 from scripts.common.git_command import Git
 from scripts.common.text import shorten
+from scripts.github.fork import Fork, sizes_in
 
 MAX_FILES = 1000
 MAX_BYTES = 8 * 1024 * 1024
 """Of all files in tasks/ together."""
 
-# Reading an object must never fetch another.
-_OFFLINE = ("-c", "protocol.allow=never")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 
 
@@ -36,7 +34,6 @@ class TaskTree:
     """The tasks of a commit as plain files below `root`; or, in `faults`, why they were not written."""
 
     root: Path
-    head_sha: str
     faults: tuple[str, ...] = ()
 
     @property
@@ -76,28 +73,27 @@ class _TreeFile:
 
 
 @contextlib.contextmanager
-def open_tasks(url: str, token: str | None, head_sha: str) -> Iterator[TaskTree]:
+def open_tasks(fork: Fork, head_sha: str) -> Iterator[TaskTree]:
     """The tasks of a commit, until the block ends.
 
     Raises:
         GitError: the commit could not be fetched.
     """
     with tempfile.TemporaryDirectory(prefix="pullrank-tasks-") as folder:
-        fetch, root = partial(_fetch, Path(folder), url, token), Path(folder, "files")
-        trees = fetch("--depth=1", "--filter=blob:none", head_sha)
+        root = Path(folder)
+        trees = fork.fetch("--depth=1", "--filter=blob:none", head_sha)
         files = _list(trees, head_sha)
         faults = _faults_of_tree(files)
         if files and not faults:
             # Fetch the folder, not each file by its hash, so that the server leaves out files that are too large.
-            tasks = trees.run(*_OFFLINE, "rev-parse", "--verify", f"{head_sha}:tasks").decode().strip()
-            faults = _lay_out(fetch(f"--filter=blob:limit={MAX_FILE_BYTES + 1}", tasks), files, root)
-        yield TaskTree(root=root, head_sha=head_sha, faults=tuple(faults))
+            tasks = trees.run("rev-parse", "--verify", f"{head_sha}:tasks", offline=True).decode().strip()
+            faults = _lay_out(fork.fetch(f"--filter=blob:limit={MAX_FILE_BYTES + 1}", tasks), files, root)
+        yield TaskTree(root=root, faults=tuple(faults))
 
 
 def _lay_out(git: Git, files: Sequence[_TreeFile], root: Path) -> list[str]:
     """Write the files, whose names and number were checked before; returns what is wrong with their sizes."""
-    told = git.run(*_OFFLINE, "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objectsize)").decode()
-    sizes = {sha: int(size) for sha, size in (line.split() for line in told.splitlines())}
+    sizes = sizes_in(git)
     if missing := [file.path for file in files if file.sha not in sizes]:
         return [f"{path}: larger than {MAX_FILE_BYTES // 1024} KiB" for path in missing[:20]]
     if sum(sizes[file.sha] for file in files) > MAX_BYTES:
@@ -105,23 +101,13 @@ def _lay_out(git: Git, files: Sequence[_TreeFile], root: Path) -> list[str]:
     for file in files:
         place = root / file.path
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(git.run(*_OFFLINE, "cat-file", "blob", file.sha))
+        place.write_bytes(git.run("cat-file", "blob", file.sha, offline=True))
     return []
 
 
-def _fetch(folder: Path, url: str, token: str | None, *asked: str) -> Git:
-    """Fetch into a new repository, so that one fetch cannot affect the next."""
-    git = Git(Path(tempfile.mkdtemp(dir=folder)), url, token)
-    git.run("init", "--quiet", "--bare", "--template=")
-    *options, wanted = asked
-    fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", *options)
-    git.run(*fetch, "--stdin", "origin", stdin=wanted.encode())
-    return git
-
-
 def _list(git: Git, head_sha: str) -> list[_TreeFile]:
-    rows = git.run(*_OFFLINE, "ls-tree", "-r", "-z", "--full-tree", head_sha, "--", "tasks").decode("utf-8", "replace")
-    found = [row.partition("\t") for row in rows.split("\0") if row]
+    rows = git.run("ls-tree", "-r", "-z", "--full-tree", head_sha, "--", "tasks", offline=True)
+    found = [row.partition("\t") for row in rows.decode("utf-8", "replace").split("\0") if row]
     return [_TreeFile(mode=facts.split()[0], sha=facts.split()[2], path=path) for facts, _, path in found]
 
 

@@ -11,19 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.task.bundle import sha256
-from scripts.bot.admission.task_tree import TaskTree
-from scripts.bot.check.changed_tasks import TaskPlan, make_plans, pack_tasks
+from scripts.bot.admission.task_tree import open_tasks
+from scripts.bot.check.changed_tasks import make_plans, pack_tasks
 from scripts.bot.check.findings import CHECK_NAME, MARKER, CheckResult, MachineAnswer, read_answer
 from scripts.bot.evaluate.pyz import write_judge
 from scripts.bot.intake.intake import CHECK_WORKFLOW
 from scripts.bot.report.context import BotContext
 from scripts.github.checks import Check, CheckState
-
-if TYPE_CHECKING:
-    from scripts.github.gh import GitHub
 
 ARTIFACT = "checked"
 MAX_ZIP = 5 * 1024 * 1024
@@ -49,8 +45,8 @@ def prepare(number: int, head_sha: str, out: Path, context: BotContext) -> Prepa
     pull = context.github.get_pull(number)
     if not pull.is_open or pull.head_sha != head_sha:
         return Prepared(note=f"#{number}: closed, or has a newer commit; comment /check again", is_wanted=False)
-    with context.open_tasks(head_sha) as tree:
-        plans = _plans(tree, context)
+    with context.open_fork() as fork, open_tasks(fork, head_sha) as tree:
+        plans = make_plans(tree, fork.changes(head_sha))
         runs = sum(plan.is_run for plan in plans)
         tasks = pack_tasks(tree, plans) if runs else b""
     if runs:
@@ -61,11 +57,6 @@ def prepare(number: int, head_sha: str, out: Path, context: BotContext) -> Prepa
     return Prepared(note=f"#{number}: {title}", digest=sha256(tasks) if runs else "")
 
 
-def _plans(tree: TaskTree, context: BotContext) -> tuple[TaskPlan, ...]:
-    with context.open_fork() as fork:
-        return make_plans(tree, fork.changes(tree.head_sha))
-
-
 def report(number: int, head_sha: str, result: str, run_id: int, context: BotContext) -> str:
     """Deliver the result of a check; returns a log line.
 
@@ -74,12 +65,12 @@ def report(number: int, head_sha: str, result: str, run_id: int, context: BotCon
     """
     if result in ("cancelled", "skipped") and _is_run_anew(number, run_id, context):
         return f"#{number}: this run was cancelled for a newer one"
-    with context.open_tasks(head_sha) as tree:
-        plans = _plans(tree, context)
+    with context.open_fork() as fork, open_tasks(fork, head_sha) as tree:
+        plans = make_plans(tree, fork.changes(head_sha))
     answer = _fetch(result, run_id, context) if any(plan.is_run for plan in plans) else MachineAnswer()
     outcome = CheckResult(head_sha=head_sha, plans=plans, answer=answer, run_url=context.run_url(run_id))
     context.github.upsert_check(outcome.check())
-    _comment(number, outcome, context.github)
+    context.github.upsert_comment(number, MARKER, outcome.comment())
     return f"#{number}: {outcome.title}"
 
 
@@ -98,12 +89,3 @@ def _fetch(result: str, run_id: int, context: BotContext) -> MachineAnswer:
     if newest.is_expired or newest.size > MAX_ZIP:
         return MachineAnswer(trouble="the machine's result has expired or is too large")
     return read_answer(context.github.download_artifact(newest.id, MAX_ZIP, newest.digest or ""))
-
-
-def _comment(number: int, outcome: CheckResult, github: GitHub) -> None:
-    """Write our one comment that begins with the marker; elsewhere in a comment, the marker may be a quotation."""
-    ours = (one for one in github.comments(number) if github.is_me(one.author))
-    if known := next((one for one in ours if one.body.startswith(MARKER)), None):
-        github.upsert_comment(number, MARKER, outcome.comment(), known)
-    else:
-        github.comment(number, outcome.comment())

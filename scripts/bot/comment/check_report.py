@@ -19,7 +19,7 @@ from harness.records.verdict import Verdict
 from scripts.bot.admission.path_rule import FILE_NAMES, entry_path
 from scripts.bot.evaluate import workflow_runs
 from scripts.common.text import plain, shorten
-from scripts.github.checks import MAX_ANNOTATIONS, MAX_TEXT, Annotation, Check, CheckState
+from scripts.github.checks import MAX_TEXT, Annotation, Check, CheckState
 from scripts.ledger.request import Request
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
 from scripts.standings.standings import Standings
@@ -43,7 +43,7 @@ def check_of_judgement(
         workflow_runs.check_of(request, state, title),
         summary=report,
         text=facts_as_text(judgement, request, standings, roofline),
-        annotations=tuple(remarks(judgement, request))[:MAX_ANNOTATIONS],
+        annotations=tuple(remarks(judgement, request)),
         run_url=judgement.run_url or "",
     )
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -70,24 +69,21 @@ class BoardMarker(Model):
 
 
 class NoticeMarker(Model):
-    """A notice's kind.  Older comments have only the tone."""
+    """A notice's kind.  Older comments have only the tone.
+
+    `head_sha` is its commit, if known; `left_out` are the requested boards for which the quota had no room.
+    """
 
     tone: Tone
     head_sha: Sha | None = None
     left_out: tuple[Name, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Notice:
-    """A notice at the top of the comment, as Markdown.
+class Notice(NoticeMarker):
+    """A notice at the top of the comment; its `text` is Markdown, and not part of the marker."""
 
-    `head_sha` is its commit, if known; `left_out` are the requested boards for which the quota had no room.
-    """
-
-    text: str
+    text: str = Field(exclude=True)
     tone: Tone = Tone.REFUSED
-    head_sha: str | None = None
-    left_out: tuple[str, ...] = ()
 
 
 # Writing.
@@ -101,8 +97,7 @@ def block(kind: str, marker: Model, text: str) -> str:
 
 def notice_block(notice: Notice) -> str:
     lines = "\n".join(f"> {line}".rstrip() for line in sealed(notice.text).split("\n"))
-    marker = NoticeMarker(tone=notice.tone, head_sha=notice.head_sha, left_out=notice.left_out)
-    return block("notice", marker, f"> [!{notice.tone.value}]\n{lines}")
+    return block("notice", notice, f"> [!{notice.tone.value}]\n{lines}")
 
 
 def sealed(text: str) -> str:

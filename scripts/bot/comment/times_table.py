@@ -64,7 +64,7 @@ def measured(case: CaseResult, nominal_us: float | None) -> CaseTime | None:
     if not case.timing:
         return None
     ratio, us = case.timing.ratio, nominal_us or case.timing.anchor_us
-    return CaseTime(params=case.params, time_us=ratio.scaled(us), ratio=ratio, nominal_us=us)
+    return CaseTime(params=case.params, time_us=ratio.scaled(us), ratio=ratio)
 
 
 def find_rivals(judgement: Judgement, standings: Standings, earlier: Sequence[Judgement]) -> tuple[Rival, ...]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 
 from harness.records.errors import PullRankError
@@ -26,12 +25,13 @@ from harness.task.submission import MAX_BYTES, Champion, Submission
 from harness.task.task import Board, Task
 from scripts.bot.admission.admission import Refused, require_first, why_banned
 from scripts.bot.admission.path_rule import entry_path
-from scripts.bot.admission.recheck import RecheckFacts, why_refused, why_unreadable
+from scripts.bot.admission.recheck import why_refused, why_unreadable
 from scripts.bot.evaluate.packing import pack
 from scripts.bot.evaluate.pyz import write_judge
 from scripts.common.git_command import GitError
 from scripts.common.text import inline
 from scripts.competition.repository import ROOT, require_task
+from scripts.competition.runs_on import to_json
 from scripts.competition.settings import Settings
 from scripts.github.fork import Fork
 from scripts.ledger.ledger import Ledger, RequestStatus
@@ -48,10 +48,6 @@ _MAX_MINUTES = 350
 
 _GONE = "not our ref"
 """What git's server says if it does not have a commit."""
-
-
-class ResolveError(PullRankError):
-    """The ledger has no such request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +79,7 @@ def resolve(
     """Write `bundle.zip` and what runs it into the folder `out`, if the request is still open.
 
     Raises:
-        ResolveError: the request is unknown.
+        PullRankError: the request is unknown.
     """
     status = require_request(ledger, request_id)
     request = status.request
@@ -102,7 +98,7 @@ def resolve(
         wanted=True,
         note=f"{request.id}: {len(source)} bytes, {'duels the first if fast enough' if champion else 'no duel is due'}",
         digest=sha256(bundle),
-        runs_on=gpu.runs_on_json,
+        runs_on=to_json(gpu.runs_on),
         minutes=minutes_for(board, request.mode, dueled=champion is not None),
     )
 
@@ -122,17 +118,17 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
             raise
         raise Refused(f"The commit `{request.head_sha[:7]}` is gone. Push again.") from None
     moderated = Moderated.after(ledger.moderations())
-    facts = RecheckFacts(
-        request=request,
+    reason = why_refused(
+        request,
         files=files,
         blob=blob,
         owner=find_owner(ledger.accounts(), request.login),
         task=task,
         max_bytes=max_bytes,
-        gpus=tuple(settings.gpus),
+        gpus=settings.gpus,
         ban=why_banned(request.user_id, request.login, settings, moderated),
     )
-    if reason := why_refused(facts) or why_unreadable(source, request):
+    if reason := reason or why_unreadable(source, request):
         raise Refused(reason)
     if request.fingerprint and not request.is_rematch:
         # Intake may have heard of an earlier offer later.
@@ -163,7 +159,7 @@ def find_champion(
     theirs = _read_file(first, board.task, fork, root)
     if theirs is None:
         return None
-    name, user_id = board.task.submission_name, first.judgements[-1].submission.user_id
+    name, user_id = board.task.submission_name, first.newest.submission.user_id
     file = Submission(login=first.login, source=theirs, name=name, user_id=user_id)
     return Champion(submission=file, score=first.score_us, nominal_us=table.nominal_us)
 
@@ -175,7 +171,7 @@ def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:
     if merged.is_file() and sha256(content := merged.read_bytes()) == row.digest:
         return content
     try:
-        head_sha = row.judgements[-1].submission.head_sha
+        head_sha = row.newest.submission.head_sha
         _, content = fork.read(head_sha, path, MAX_BYTES) if head_sha else (None, b"")
     except GitError:
         return None  # The commit may be gone with its fork; the duel stays due.
@@ -183,13 +179,14 @@ def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:
 
 
 def require_request(ledger: Ledger, request_id: str) -> RequestStatus:
-    """A request by its id.  File names hold author and id, so other authors' files are not read."""
-    files = ledger.path.glob(f"requests/*/*-{escape(request_id)}.json")
-    authors = {int(author) for file in files if (author := file.name.partition("-")[0]).isdecimal()}
-    asked = (status for author in sorted(authors) for status in ledger.requests(user_id=author))
-    found = next((status for status in asked if status.request.id == request_id), None)
+    """A request by its id.
+
+    Raises:
+        PullRankError: the ledger has no such request.
+    """
+    found = next((status for status in ledger.requests() if status.request.id == request_id), None)
     if not found:
-        raise ResolveError(f"the ledger has no request {inline(request_id, 80) or 'without an id'}")
+        raise PullRankError(f"the ledger has no request {inline(request_id, 80) or 'without an id'}")
     return found
 
 

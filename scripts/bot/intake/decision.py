@@ -17,7 +17,7 @@ from harness.records.judgement import Judgement
 from scripts.bot.admission.admission import Admission, Competition, Offer, find_known
 from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal
 from scripts.bot.comment.markers import Notice
-from scripts.bot.intake.slash import Verb
+from scripts.bot.intake.slash import Command, Verb
 from scripts.github.pulls import Account, Permission, PullRequest, Reaction
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import KnownAccount, Moderation
@@ -286,5 +286,4 @@ def _about(refusal: QuotaRefusal | Barrier, gpus: Sequence[str], mode: Mode) -> 
 
 def _command(mode: Mode, gpus: Sequence[str] = ()) -> str:
     """The comment that requests a judging in a mode."""
-    verb = next(verb for verb in Verb if verb.mode is mode)
-    return " ".join([f"/{verb}", *(f"gpu={gpu}" for gpu in gpus)])
+    return str(Command(verb=next(verb for verb in Verb if verb.mode is mode), gpus=tuple(gpus)))

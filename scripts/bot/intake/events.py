@@ -39,10 +39,6 @@ class PullEvent:
     default_branch: str
     happened_at: datetime | None = None
 
-    @property
-    def number(self) -> int:
-        return self.pull.number
-
 
 @dataclass(frozen=True, kw_only=True)
 class CommentEvent:

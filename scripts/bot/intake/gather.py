@@ -21,10 +21,12 @@ from scripts.bot.admission.admission import Competition, Offer, Refused, find_en
 from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
+from scripts.bot.admission.task_tree import open_tasks
 from scripts.bot.intake.decision import EventFacts, ranked_beside
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
 from scripts.bot.report.context import BotContext
+from scripts.bot.report.places import Tables
 from scripts.competition.boards import offered
 from scripts.competition.settings import Settings
 from scripts.github.fork import Fork
@@ -34,7 +36,7 @@ from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated
 from scripts.ledger.names import origins_of, requests_on, these, under
 from scripts.ledger.origin import Origin
-from scripts.standings.standings import Standings, standings
+from scripts.standings.standings import Standings
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -53,11 +55,10 @@ def _verb(event: Event) -> Verb | None:
 def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerBranch, now: datetime) -> EventFacts:
     """Read what a decision about an event needs."""
     ledger = branch.ledger
-    moderated = Moderated.after(ledger.moderations())
     competition = Competition(
         settings=context.settings,
         accounts=ledger.accounts().facts,
-        moderated=moderated,
+        moderated=Moderated.after(ledger.moderations()),
         task_names=tuple(sorted(path.parent.name for path in context.root.glob("tasks/*/task.yml"))),
     )
     permission = _permission(event, pull, context.github)
@@ -71,10 +72,7 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     boards: tuple[Standings, ...] = ()
     if offer.task and _verb(event) is Verb.SHOW:
         branch.check_out(under(f"judgements/{offer.task.name}"))
-        boards = tuple(
-            standings(board, moderated.counted(ledger.judgements(board.task.name, board.gpu).judgements))
-            for board in offered(offer.task, context.settings.gpus).boards
-        )
+        boards = tuple(map(Tables(ledger, context.root).of, offered(offer.task, context.settings.gpus).boards))
     history = ledger.requests(user_id=pull.author.id).facts
     judged: Mapping[str, Judgement] = {}
     if is_obeyed and _verb(event) is Verb.WITHDRAW:
@@ -204,7 +202,7 @@ def _read_offer(
     except Refused:
         return offer, ""
     if isinstance(change, TaskChange):
-        with context.open_tasks(pull.head_sha) as tree:
+        with open_tasks(fork, pull.head_sha) as tree:
             return offer, tree.find_faults(change.tasks)
     if not isinstance(change, SubmissionPath) or change.task not in competition.task_names:
         return offer, ""

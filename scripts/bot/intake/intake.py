@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,10 +47,6 @@ WORKFLOW = "intake.yml"
 CI_WORKFLOW = "ci.yml"
 CHECK_WORKFLOW = "check.yml"
 """Runs a changed task in the sandbox on GitHub's own machines, after a maintainer's `/check`."""
-
-
-class IntakeError(PullRankError):
-    """The event cannot be read."""
 
 
 def decide(event: Event, facts: EventFacts) -> Decision:
@@ -93,14 +88,14 @@ def follow(event: Event, context: BotContext, now: datetime | None = None) -> st
 def _load(payload: Path) -> object:
     try:
         if payload.stat().st_size > MAX_PAYLOAD_BYTES:
-            raise IntakeError(f"{payload} is larger than any GitHub event")
+            raise PullRankError(f"{payload} is larger than any GitHub event")
         return json.loads(payload.read_bytes())
     except OSError as error:
-        raise IntakeError(
+        raise PullRankError(
             f"{payload} cannot be read: {error.strerror}; GITHUB_EVENT_PATH must name the event's file"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise IntakeError(f"{payload} is not JSON: {error}") from None
+        raise PullRankError(f"{payload} is not JSON: {error}") from None
 
 
 # Writing.
@@ -146,10 +141,10 @@ def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: EventFacts) 
 def _append(decision: Decision, ledger: Ledger) -> bool:
     """Append the decision's facts; returns whether any of them is new."""
     added = [ledger.append_account(decision.account)] if decision.account else []
-    added += [ledger.append_origin(decision.origin)] if decision.origin else []
+    added += [ledger.append_fact(decision.origin)] if decision.origin else []
     added += [ledger.append_request(request) for request in decision.requests]
     added += [ledger.append_ending(request, ending) for request, ending in decision.endings]
-    added += [ledger.append_moderation(withdrawal) for withdrawal in decision.withdrawals]
+    added += [ledger.append_fact(withdrawal) for withdrawal in decision.withdrawals]
     return any(added)
 
 
@@ -178,7 +173,7 @@ def _show(
         return ""
     notice = None if decision.is_settled else kept.notice
     if decision.notice:
-        notice = replace(decision.notice, head_sha=pull.head_sha)
+        notice = decision.notice.model_copy(update={"head_sha": pull.head_sha})
     return write(record, known, kept, github, notice=notice, ours={request.id for request in asked})
 
 

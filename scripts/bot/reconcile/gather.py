@@ -18,9 +18,8 @@ from harness.records.fields import Mode
 from scripts.bot.comment.comment_text import read_comment
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.evaluate import workflow_runs
-from scripts.bot.reconcile.duels_due import find_due_rows
+from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
-from scripts.bot.reconcile.provisional_due import find_provisional_rows
 from scripts.bot.reconcile.unreviewed import find_holds
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import Tables, find_board

@@ -1,21 +1,32 @@
-"""Judgings that the bot requests by itself: a row's duel is due, or its time is provisional.
+"""Judgings that the bot requests by itself: a row's duel is due, or its time is provisional.  Pure.
 
     RowToJudge ── the newest request for the commit that was judged last ──▶ DueJudging ──▶ the same request once more
 
-It does not matter whether the row's pull request has been merged, or its task has closed: the row counts.  Pure.
+It does not matter whether the row's pull request has been merged, or its task has closed: the row counts.
+
+A row takes first place only by winning a duel with its holder.  So a row that looks faster than the holder, but has not
+dueled it, stays behind and is judged again:
+
+    two challengers at once duel the same champion                  the second to arrive dueled a former champion
+    two first entries at once                                       the second had no opponent
+    a champion is disqualified, or is first with another file       everybody who dueled it dueled a former champion
+
+A provisional row cannot win a duel yet.  It is judged again when its machine has nothing else to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from harness.task.task import Board
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.ledger import RequestStatus
-from scripts.ledger.request import Request, make_id
+from scripts.ledger.request import Request
+from scripts.standings.provisional import is_due
 from scripts.standings.rows import Row
+from scripts.standings.standings import Standings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +41,11 @@ class DueJudging:
 
     def is_of(self, request: Request) -> bool:
         """Whether a request judges the row's file on its board."""
-        ours, theirs = self.last, request
-        return (ours.pull_request, ours.head_sha, ours.gpu, ours.mode) == (
-            theirs.pull_request, theirs.head_sha, theirs.gpu, theirs.mode,
-        )  # fmt: skip
+        return self.last.series == request.series
 
     def request(self, now: datetime) -> Request:
         """The bot's request to judge the row's file again."""
-        last = self.last
-        again = make_id(last.pull_request, last.head_sha, last.gpu, last.mode, last.attempt + 1)
-        changes = {"id": again, "asked_at": now, "asked_by": ACTIONS_BOT.id, "reason": self.reason}
-        return last.model_copy(update=changes)
+        return self.last.again(asked_at=now, asked_by=ACTIONS_BOT.id, reason=self.reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,3 +73,34 @@ class RowToJudge:
         )
         last = max(asked, key=lambda request: request.attempt, default=None)
         return DueJudging(last=last, reason=self.reason) if last else None
+
+
+def find_due_rows(tables: Iterable[Standings]) -> Iterator[RowToJudge]:
+    """The rows of these boards that could be first, but have not dueled the champion."""
+    for table in tables:
+        if (champion := table.champion) and table.board.task.is_refereed:
+            reason = f"its duel with {champion.login} ({champion.digest[:12]}) is due"
+            rows = (row for row in table.rows if _is_duel_due(row, champion))
+            yield from (RowToJudge(board=table.board, row=row, reason=reason) for row in rows)
+
+
+def _is_duel_due(row: Row, champion: Row) -> bool:
+    """Whether only a duel can decide which of the two is first."""
+    if row.champion or row.provisional or row.digest == champion.digest:
+        return False
+    if row.score_us.value >= champion.score_us.value:
+        return False
+    duels = [judgement.duel for judgement in row.judgements if judgement.duel]
+    return not any(duel.opponent_digest == champion.digest and not duel.won for duel in duels)
+
+
+def find_provisional_rows(tables: Iterable[Standings], now: datetime) -> list[RowToJudge]:
+    """The provisional rows of these boards whose next judging is due, the one that waits longest first."""
+    found = []
+    for table in tables:
+        for row in table.rows:
+            if is_due(row, now):
+                judged = len(row.judgements)
+                reason = f"its time is provisional after {judged} judging{'' if judged == 1 else 's'}"
+                found.append(RowToJudge(board=table.board, row=row, reason=reason))
+    return sorted(found, key=lambda one: one.row.newest.finished_at)

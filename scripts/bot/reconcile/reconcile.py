@@ -132,7 +132,7 @@ def _tidy(step: Close | Drop, github: GitHub) -> str:
 
 def _hold(decision: Moderation, context: BotContext) -> str:
     with context.open_ledger(under("moderation")) as branch:
-        branch.ledger.append_moderation(decision)
+        branch.ledger.append_fact(decision)
         branch.commit(f"Hold {decision.judgement}")
     return f"{decision.id}: held: {decision.reason}"
 

@@ -15,8 +15,8 @@ from scripts.common.git_command import GitError
 from scripts.common.text import inline
 from scripts.github.fork import Fork
 from scripts.github.pulls import ACTIONS_BOT, ChangedFile, GitHubError, Push
+from scripts.ledger.branch import BRANCH
 
-LEDGER = "ledger"
 LOOK_BACK = timedelta(days=1)
 MAX_NAMED = 3
 _USUAL = ("moderation/", "README.md")
@@ -26,7 +26,7 @@ def find_strangers(context: BotContext, now: datetime) -> Iterator[str]:
     """A line for each push of the last day that changed more than decisions, and is not the bot's."""
     github = context.github
     try:
-        recent = [push for push in github.pushes(LEDGER) if push.at >= now - LOOK_BACK]
+        recent = [push for push in github.pushes(BRANCH) if push.at >= now - LOOK_BACK]
     except GitHubError as error:
         yield f"ledger: who pushed to it could not be read: {error}"
         return

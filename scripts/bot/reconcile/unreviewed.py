@@ -11,7 +11,7 @@ from datetime import datetime
 
 from scripts.bot.report.recording import find_doubt
 from scripts.github.pulls import ACTIONS_BOT
-from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.moderation import Action, Moderation, hold
 from scripts.standings.standings import Standings
 
 
@@ -24,11 +24,4 @@ def find_holds(tables: Iterable[Standings], decisions: Iterable[Moderation], now
             continue
         if doubt := find_doubt(first.newest, table.board):
             for one in first.judgements:
-                yield Moderation(
-                    id=f"held-{one.checksum[:12]}",
-                    action=Action.HOLD,
-                    judgement=one.checksum,
-                    reason=f"it would be first with a time {doubt}",
-                    by=ACTIONS_BOT.id,
-                    at=now,
-                )
+                yield hold(one, f"it would be first with a time {doubt}", by=ACTIONS_BOT.id, at=now)

@@ -217,10 +217,10 @@ def why_below_the_floor(judgement: Judgement, board: Board, gpu: Gpu) -> str:
         if case.time_us is None:
             continue
         try:
-            moved, _ = work_of(work, case.params)
-            floor = floor_us(work, case.params, gpu)
+            moved, flops = work_of(work, case.params)
         except NotAFormula:
             return ""
+        floor = floor_us(moved, flops, work.dtype, gpu)
         # Without the claim "bounded", the bound is what a cheat may hide, and no excuse.
         bound_us = case.timing.bound_us if case.timing and judgement.claim is Claim.BOUNDED else 0.0
         if moved >= CACHED_BYTES and case.time_us + bound_us < floor:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scripts.bot.admission.task_tree import TaskTree
 from scripts.competition.settings import Settings
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch
@@ -25,7 +23,6 @@ class BotContext:
     Attributes:
         open_ledger: checks out the chosen part of the branch.
         open_fork: reads the changes of a commit by git.
-        open_tasks: reads the tasks of a commit by git.
         root: the checkout of `main`.
         default_branch: empty in intake and check, which need none.
     """
@@ -33,7 +30,6 @@ class BotContext:
     github: GitHub
     open_ledger: Callable[[Choice], LedgerBranch]
     open_fork: Callable[[], Fork]
-    open_tasks: Callable[[str], AbstractContextManager[TaskTree]]
     settings: Settings
     root: Path
     default_branch: str = ""

@@ -20,8 +20,8 @@ from scripts.github.pulls import PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.description import CommitDescription
 from scripts.ledger.ledger import Ledger, RequestStatus
-from scripts.ledger.moderation import Action, Moderation
-from scripts.ledger.request import LONGEST_JOB_S, RETRY, Ending, EndState, Request, Spent, make_id
+from scripts.ledger.moderation import hold
+from scripts.ledger.request import LONGEST_JOB_S, RETRY, Ending, EndState, Request, Spent
 from scripts.standings.claims import bound_share, worst_bound
 
 _MEASURED = {Claim.INSIDE_TIMED: "inside its own process", Claim.SELF_TIMED: "by the task's own program"}
@@ -48,18 +48,9 @@ def record(
     if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
         ledger.append(judgement, request.id)
         if outcome.pull and (description := _description(request, outcome.pull, context, at)):
-            ledger.append_description(description)
+            ledger.append_fact(description)
         if reason := _why_held(judgement, board, ledger, context):
-            ledger.append_moderation(
-                Moderation(
-                    id=f"held-{judgement.checksum[:12]}",
-                    action=Action.HOLD,
-                    judgement=judgement.checksum,
-                    reason=reason,
-                    by=request.asked_by,
-                    at=at,
-                )
-            )
+            ledger.append_fact(hold(judgement, reason, by=request.asked_by, at=at))
     ending = outcome.ending(request, at)
     ledger.append_ending(request, ending)
     is_hopeful = ending.state is EndState.FAILED and not outcome.is_hopeless
@@ -126,8 +117,7 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
     failed = {
         one.request.attempt
         for one in history
-        if (one.request.pull_request, one.request.head_sha) == (request.pull_request, request.head_sha)
-        and (one.request.gpu, one.request.mode) == (request.gpu, request.mode)
+        if one.request.series == request.series
         and one.ending
         and one.ending.state is EndState.FAILED
         and not _waited_in_vain(one.request, one.ending)
@@ -135,9 +125,7 @@ def next_attempt(request: Request, history: Iterable[RequestStatus], at: datetim
     in_a_row = range(request.attempt, request.attempt - MAX_FAILURES, -1)
     if failed >= set(in_a_row):
         return None
-    new_id = make_id(request.pull_request, request.head_sha, request.gpu, request.mode, request.attempt + 1)
-    again = {"id": new_id, "asked_at": at, "first_asked_at": request.in_time_at}
-    return request.model_copy(update={**again, "reason": RETRY})
+    return request.again(asked_at=at, first_asked_at=request.in_time_at, reason=RETRY)
 
 
 def _waited_in_vain(request: Request, ending: Ending) -> bool:

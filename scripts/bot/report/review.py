@@ -17,15 +17,6 @@ from scripts.ledger.names import requests_of_author_of
 from scripts.review.aid import TITLE, as_markdown, review_aid
 
 
-class ReviewError(PullRankError):
-    """There is no file to review."""
-
-
-def check_name(gpu: str) -> str:
-    """`PullRank review / H100`"""
-    return f"PullRank review / {gpu}"
-
-
 def run(request_id: str, context: BotContext, key: str) -> str:
     """Write the review aid for a request's file; returns a log line.
 
@@ -39,10 +30,10 @@ def run(request_id: str, context: BotContext, key: str) -> str:
     with context.open_fork() as fork:
         _, source = fork.read(request.head_sha, path, MAX_BYTES)
     if not source or request.digest not in (None, sha256(source)):
-        raise ReviewError(f"{request.id}: the commit {request.head_sha[:7]} does not have the judged file")
+        raise PullRankError(f"{request.id}: the commit {request.head_sha[:7]} does not have the judged file")
     aid = review_aid(source, task.submission_name, task, context.settings.reader, key)
     check = Check(
-        name=check_name(request.gpu),
+        name=f"PullRank review / {request.gpu}",
         head_sha=request.head_sha,
         state=CheckState.NEUTRAL,
         title=f"For maintainers: {aid.summary}",
