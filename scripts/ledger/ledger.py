@@ -199,14 +199,15 @@ class Ledger:
         """All requests, oldest first, optionally of an author, or in some pull requests."""
         faults: list[LedgerFault] = []
         found_files = find_files(self.path, "requests", faults)
-        paths = [path for path in found_files if _is_of_author(path, user_id)]
+        paths = [path for path in found_files if user_id is None or path.name.startswith(f"{user_id}-")]
         if pulls is not None:
             paths = [Path(name) for name in requests_of_pulls(pulls)(list(map(str, paths)))]
-        endings = dict(read_facts(self.path, filter(_is_ending, paths), Ending, faults))
-        costs = dict(read_facts(self.path, filter(_is_cost, paths), Spent, faults))
+        asked = [path for path in paths if not path.name.endswith((ENDED, SPENT))]
+        endings = dict(read_facts(self.path, _ending_in(ENDED, paths), Ending, faults))
+        costs = dict(read_facts(self.path, _ending_in(SPENT, paths), Spent, faults))
         found: dict[str, RequestStatus] = {}
-        asked = read_facts(self.path, filter(_is_request, paths), Request, faults)
-        for path, request in sorted(asked, key=lambda pair: (pair[1].asked_at, pair[0])):
+        requests = read_facts(self.path, asked, Request, faults)
+        for path, request in sorted(requests, key=lambda pair: (pair[1].asked_at, pair[0])):
             ending = _own(request, endings, request.place_of_ending, faults)
             spent = _own(request, costs, request.place_of_cost, faults)
             if request.id in found:
@@ -218,7 +219,8 @@ class Ledger:
 
     def ended_since(self, moment: datetime) -> list[Path]:
         """The paths of requests that ended at a moment or later; the requests themselves are not read."""
-        endings = read_facts(self.path, filter(_is_ending, find_files(self.path, "requests", [])), Ending, [])
+        paths = _ending_in(ENDED, find_files(self.path, "requests", []))
+        endings = read_facts(self.path, paths, Ending, [])
         return [path.with_name(path.name.replace(ENDED, ".json")) for path, ending in endings if ending.at >= moment]
 
     # Other facts.
@@ -272,16 +274,8 @@ class Ledger:
         return True
 
 
-def _is_ending(path: Path) -> bool:
-    return path.name.endswith(ENDED)
-
-
-def _is_cost(path: Path) -> bool:
-    return path.name.endswith(SPENT)
-
-
-def _is_request(path: Path) -> bool:
-    return not (_is_ending(path) or _is_cost(path))
+def _ending_in(suffix: str, paths: Iterable[Path]) -> Iterator[Path]:
+    return (path for path in paths if path.name.endswith(suffix))
 
 
 def _own(request: Request, facts: dict[Path, Told], place: Path, faults: list[LedgerFault]) -> Told | None:
@@ -291,10 +285,6 @@ def _own(request: Request, facts: dict[Path, Told], place: Path, faults: list[Le
         faults.append(LedgerFault(path=place, reason=f"belongs to {fact.request}"))
         return None
     return fact
-
-
-def _is_of_author(path: Path, user_id: int | None) -> bool:
-    return user_id is None or path.name.startswith(f"{user_id}-")
 
 
 def _may_concern(path: Path, task: str | None, gpu: str | None) -> bool:

@@ -118,9 +118,7 @@ def _title(file: FileFacts | None, boards: Sequence[BoardSection]) -> str:
     if not file:
         return ""
     where = f"{inline(file.path)} at `{file.head_sha[:7]}`"
-    if not boards:
-        return f"**PullRank** read {where}."
-    return f"**PullRank** judges {where}."
+    return f"**PullRank** {'judges' if boards else 'read'} {where}."
 
 
 def _overview(file: FileFacts | None, boards: Sequence[BoardSection]) -> str:

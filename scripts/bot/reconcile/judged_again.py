@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.task.task import Board
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Request
@@ -52,7 +51,6 @@ class DueJudging:
 class RowToJudge:
     """A row of a board whose file must be judged again, and why."""
 
-    board: Board
     row: Row
     reason: str
 
@@ -63,8 +61,8 @@ class RowToJudge:
 
     def find_due(self, statuses: Iterable[RequestStatus]) -> DueJudging | None:
         """Its judging, from the newest request for the commit that was judged last; None without such a request."""
-        of = self.row.newest.submission
-        place = (of.pull_request, of.head_sha, self.board.task.name, self.board.gpu)
+        newest = self.row.newest
+        place = (newest.submission.pull_request, newest.submission.head_sha, newest.task, newest.gpu)
         asked = (
             one.request
             for one in statuses
@@ -81,7 +79,7 @@ def find_due_rows(tables: Iterable[Standings]) -> Iterator[RowToJudge]:
         if (champion := table.champion) and table.board.task.is_refereed:
             reason = f"its duel with {champion.login} ({champion.digest[:12]}) is due"
             rows = (row for row in table.rows if _is_duel_due(row, champion))
-            yield from (RowToJudge(board=table.board, row=row, reason=reason) for row in rows)
+            yield from (RowToJudge(row=row, reason=reason) for row in rows)
 
 
 def _is_duel_due(row: Row, champion: Row) -> bool:
@@ -102,5 +100,5 @@ def find_provisional_rows(tables: Iterable[Standings], now: datetime) -> list[Ro
             if is_due(row, now):
                 judged = len(row.judgements)
                 reason = f"its time is provisional after {judged} judging{'' if judged == 1 else 's'}"
-                found.append(RowToJudge(board=table.board, row=row, reason=reason))
+                found.append(RowToJudge(row=row, reason=reason))
     return sorted(found, key=lambda one: one.row.newest.finished_at)
