@@ -1,7 +1,7 @@
-"""A pytest plugin that prints where the minutes of the tests go, by file and by cause: `make test-minutes`.
+"""A pytest plugin that prints how long the tests take, by file and by cause: `make test-minutes`.
 
-Each worker adds up, for each file, the wall-clock seconds of its tests.  Of these it tells apart the causes below: while
-one of the wrapped calls runs, its seconds count for its cause alone, and for none that it is nested in.
+Each worker adds up the wall-clock seconds of each file's tests, in total and by the causes below.  The seconds of a
+wrapped call count for its own cause only, not for calls around it.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""The table of GPUs: every figure has a source, fits its neighbours, and can be printed."""
+"""The table of GPUs: every figure has a source, fits the others, and can be printed."""
 
 import json
 import re
