@@ -161,7 +161,7 @@ def test_unowned_memory_is_reported_if_it_is_not_freed_in_time(tmp_path, monkeyp
     state = Health(os.getpid(), os.getpid(), tmp_path, walled=False)
     state.check_thoroughly()
     monkeypatch.setattr(health, "_RETURN_S", 0.1)
-    monkeypatch.setattr(health, "_GROWTH", -1.0)  # as if all of the machine's memory had been added
+    monkeypatch.setattr(health, "_GROWTH", -1.0)  # as if other use had grown by all of the machine's memory
     with pytest.raises(JudgeError, match="that no process owns"):
         state.check_thoroughly()
 

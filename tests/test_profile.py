@@ -1,4 +1,4 @@
-"""Profiles: what torch's profiler shows of a call behind the walls, told to people, and worth nothing to a liar."""
+"""Profiles: what torch's profiler shows of a call in the sandbox, its display, and forged ones."""
 
 import csv
 import json
