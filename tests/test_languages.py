@@ -1,5 +1,4 @@
-"""The guide's examples for GPU boards: each keeps its promise, compiles if there is a compiler, and is judged if
-possible.
+"""The guide's examples for GPU boards: each compiles if its compiler is here, and is judged if that is possible.
 
 on a CPU       PyTorch, Triton by its interpreter, JAX: judged in the sandbox
 by nvcc        CUDA C++, alone or within Python: compiled, which needs no GPU

@@ -136,7 +136,7 @@ def test_a_task_with_its_own_program_cannot_be_profiled():
         judge(told, file, Mode.PROFILE)
 
 
-# ---------------------------------------------------------------------- told to people
+# ---------------------------------------------------------------------- display
 
 
 def made(*operations, call_us=1000.0):

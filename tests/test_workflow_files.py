@@ -1,4 +1,4 @@
-"""The workflow files themselves: GitHub's own parser takes them, and each keeps the rules that the scenarios rely on."""
+"""The workflow files themselves: GitHub's own parser accepts them, and they follow rules that the scenarios rely on."""
 
 import subprocess
 from pathlib import Path
@@ -24,7 +24,7 @@ each_job = pytest.mark.parametrize(("workflow", "job"), JOBS, ids=[f"{one.file}-
 
 
 def faults(folder: Path, texts: dict[str, str]) -> list[str]:
-    """What GitHub's parser says of files of these texts."""
+    """The messages of GitHub's parser about files with these texts."""
     for name, text in texts.items():
         (folder / name).write_text(text)
     command = [require_node(), str(HERE / "parser.mjs"), *(str(folder / name) for name in texts)]
