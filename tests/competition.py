@@ -56,7 +56,7 @@ def custom_kernel(data):
     return out
 """
 COPIED = OWN.replace(b"left", b"mine").replace(b"start", b"i").replace(b"    a, b", b"    # my own\n    a, b")
-"""Long enough to be somebody's own, and its copy."""
+"""A file long enough to count as somebody's own, and a copy of it."""
 Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
 
 

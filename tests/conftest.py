@@ -28,11 +28,11 @@ HERE = Path(__file__).parent
 LONG_TESTS = HERE / "long.txt"
 LONG = [line for line in LONG_TESTS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
 PART = pytest.StashKey[tuple[Path, bool]]()
-"""The file of the test before, and whether that ran alone."""
+"""The previous test's file, and whether it ran alone."""
 LOCKS = Path(os.environ.get("TESTS_LOCKS", HERE))
-"""The folder of two files to lock; several copies of the repository may share one."""
+"""The folder with the two files to lock; several copies of the repository may share it."""
 LOCK = pytest.StashKey[object]()
-"""What a test that runs alone leaves to the next one."""
+"""The lock that a test that runs alone passes to the next one."""
 SLOWEST_FIRST = (
     "test_exploits",
     "test_workflow_scenarios",

@@ -32,7 +32,7 @@ FAULTS = (
     "429", "429 global", "429 html", "500 before", "500 after", "502 before", "502 after", "503", "drop before",
     "drop after", "hang before", "hang after", "garbled after",
 )  # fmt: skip
-"""`before`: the message is not there; `after`: it is, and the answer is lost."""
+"""`before`: the message is not posted; `after`: it is posted, but the answer is lost."""
 
 
 @dataclass

@@ -34,7 +34,7 @@ CAUSES = {
     "sleeps": ["time:sleep"],
 }
 PROGRAMS = {"git": "git", "node": "node", "npm": "node", "chromium": "browser", "bash": "shells", "sh": "shells"}
-"""The cause of waiting for a program, by its name; all others are `other programs`."""
+"""The cause of waiting for a program, by the program's name; all others are `other programs`."""
 
 _rest = "everything else"
 
@@ -91,7 +91,7 @@ def _program(popen, command=None, *_):
 
 
 FOLDER = "PULLRANK_TEST_MINUTES"
-"""The environment variable with the folder where workers leave their figures."""
+"""The environment variable with the folder where workers write their figures."""
 
 
 def pytest_configure(config):

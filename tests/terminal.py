@@ -21,7 +21,7 @@ CTRL_C = b"\x03"
 
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _WHOLE = re.compile(r"`[^`\r\n]*`|https?://\S+")
-"""What stays on one line, so that it can be copied."""
+"""Text that stays on one line, so that people can copy it."""
 
 
 class Terminal:

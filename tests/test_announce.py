@@ -532,7 +532,7 @@ KINDS = {
     "deadlines": {Kind.DEADLINE, Kind.CLOSED},
     "editions": {Kind.EDITION},
 }
-"""By the switch that has them told."""
+"""By the setting that switches them on."""
 
 
 def test_each_switch_alone_silences_its_kinds_and_nothing_else(cup: Cup) -> None:
@@ -1129,7 +1129,7 @@ def test_each_kind_of_message_fits_discords_layout(tmp_path: Path) -> None:
 
 
 WIDTHS = """() => [...document.querySelectorAll(".image")].map(one => one.naturalWidth)"""
-"""Of the pictures as they were drawn; a box has none."""
+"""The widths of the pictures; a box has none."""
 
 SPILLS = """() => [...document.querySelectorAll(".embed *")].filter(one => {
   const inside = one.closest(".embed").getBoundingClientRect(), box = one.getBoundingClientRect();

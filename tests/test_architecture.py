@@ -14,14 +14,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ZONES = ("harness", "scripts", "benchmarks")
 MOST_FILES = 16
-"""In one folder."""
+"""The most files in a folder."""
 LOADS_THE_JUDGE = ("scripts/commands", "scripts/tasks", "scripts/doctor")
 
 
 @dataclass(frozen=True)
 class Room:
     path: str
-    """A folder without the folders in it, or one file."""
+    """A folder without its subfolders, or one file."""
     may_import_torch: bool = False
     is_shared: bool = False
 
@@ -37,7 +37,7 @@ def rooms(zone: str) -> tuple[Room, ...]:
 @dataclass(frozen=True)
 class Import:
     file: str
-    """The file with the import, as `scripts/cli.py`."""
+    """The file with the import, such as `scripts/cli.py`."""
     target: str
     """Its imports: `harness/task/task.py` for ours, else a package's name."""
     line: int

@@ -27,7 +27,7 @@ class Blocker:
 sys.meta_path.insert(0, Blocker())
 """
 MISSING = {"PIL", "arro3", "discord_webhook", "jinja2", "markdown_it", "numpy", "pygments", "rich", "torch"}
-"""Modules that our packages need elsewhere, and the bot must do without."""
+"""Modules that other commands import, and the bot must not."""
 
 
 def locked(action: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from tests.test_ci_check import FIT, RIGHT, ask, asked, comments, files_of, zipp
 
 API = "* /[rg]*/*"
 CALLS = 9
-"""Of a check of one task, after the comment that asks for it was heard."""
+"""The calls of a check of one task, after intake."""
 HOW = {
     "an outage": (Failure(status=503), 1000),
     "502 after it was done": (Failure(status=502, is_done=True), 1),

@@ -257,7 +257,7 @@ def test_a_site_is_built_from_an_empty_ledger_and_served_until_ctrl_c(tmp_path, 
 
 
 BROKEN = "def custom_kernel(data:\n"
-"""A file that is refused before it runs, so that no mode needs a player for it."""
+"""A file that is refused before it runs, so that no mode starts a player for it."""
 
 
 @pytest.mark.parametrize(("source", "code", "verdict"), [(GOOD, 0, Verdict.ACCEPTED), ("", 1, Verdict.COMPILE_ERROR)])

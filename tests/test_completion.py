@@ -50,7 +50,7 @@ LINES = {
     "pullrank submit --dr": "--draft",
     "pullrank board vec": "vectoradd",
 }
-"""What is typed before Tab, and the word that it becomes."""
+"""The text before Tab, and the completed word."""
 
 
 def guides_line(shell: str) -> str:

@@ -58,7 +58,7 @@ class Control:
 
 
 CONTROLS = sorted(map(Control, sorted(FOLDER.glob("*.py"))), key=lambda control: control.task)
-"""By task: those of one are judged in one sitting."""
+"""Sorted by task: one sitting judges all controls of a task."""
 
 
 @pytest.fixture(scope="module")

@@ -47,17 +47,17 @@ pytestmark = [pytest.mark.exploit, pytest.mark.walls]
 FASTER = 0.6
 """Time is gained if an attack's ratio to the anchor is below this; on a busy machine its interval may be wide."""
 TRIES = 5
-"""A machine may be busy just when it matters: an attack has to succeed once."""
+"""The machine may be busy at the wrong moment, so an attack has to succeed only once."""
 LINGER_S = 0.02
 WORKED_S: list[float] = []
-"""Seconds of a core that players used while the referee lingered: none of them had been called."""
+"""The CPU seconds that players used while the referee lingered, before any call."""
 SHORT_S = 4.0
-"""Seconds of a phase that a few slow ends use up."""
+"""The seconds of a phase that a few slow ends use up."""
 PATIENCE = 10
-"""How many times as long as usual an import may take in a short phase: on a busy machine a hundred forks take seconds."""
+"""An import in a short phase may take this many times as long: on a busy machine a hundred forks take seconds."""
 ENDS_S: list[float] = []
 BLOCKED_S = 5.0
-"""A judge that still waits for a call after so long, where two seconds are allowed, waits for ever."""
+"""A judge that waits this long for a call that may take two seconds waits for ever."""
 
 
 class Blocked(BaseException):

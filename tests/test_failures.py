@@ -23,9 +23,9 @@ from tests.github_server import Failure, Pull, Run, Way
 
 API, GIT, PUSH = "* /[rg]*/*", "* */kernels.git/*", "POST */kernels.git/git-receive-pack"
 CALLS = 11
-"""Of a first submission; see test_requests_per_board.py."""
+"""The calls of a first submission; see test_requests_per_board.py."""
 RECONCILING = 27
-"""Of one run of the reconciler, where it has to listen, deliver and end what was closed."""
+"""The calls of one run of the reconciler that makes a lost request, delivers a judgement and ends a closed request."""
 GIT_CALLS = 50
 ROUNDS = 4
 TOO_LATE_S = 3
@@ -41,7 +41,7 @@ ONCE = {
     "no answer": Failure(way=Way.SILENCE, seconds=2 * TOO_LATE_S),
 }
 WRITES = (1, 2, 3, 7, 9, 10, 11)
-"""Of a first submission's calls: where it matters whether what failed was done."""
+"""The calls of a first submission that matter differently if they took effect before they failed."""
 IN_OTHER_WAYS = [(8, "500"), (3, "429"), (4, "reset"), (9, "reset after it was done"), (11, "no answer")]
 """How the client handles each failure is in test_gh.py; see also the last test here."""
 

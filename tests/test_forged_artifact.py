@@ -271,7 +271,7 @@ def test_an_extra_field_is_refused_anywhere(place: str) -> None:
 # Another value that a field may have.
 
 RUN = {"order": 99, "warmups_us": [1.0], "samples_us": [1.0], "seeds": [99], "estimator": "median"}
-"""Samples that say something else than the medians do, or of which there are other than seeds; an order, any seeds."""
+"""Samples that contradict the medians or do not match the number of seeds; an order; any seeds."""
 RUN_COMES_TO = {"order": TAKEN, "warmups_us": REFUSED, "samples_us": REFUSED, "seeds": TAKEN, "estimator": REFUSED}
 WORDS = "x </details> @everyone"
 

@@ -529,7 +529,7 @@ LIMITS = (
     Failure(status=429, retry_after=0),
 )
 ANSWERED_BLINDLY = {"update_check", "close_pull", "react", "cancel_run"}
-"""Calls that read nothing of the answer."""
+"""Calls that do not read the answer."""
 UNREADABLE = (
     Failure(way=Way.HTML),
     Failure(way=Way.HTML, is_done=True),

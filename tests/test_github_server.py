@@ -28,7 +28,7 @@ NOT_DESCRIBED = {
     "PUT /repos/{owner}/{repo}/actions/policies/{policy_id}",
     "POST /graphql",
 }
-"""GitHub has these, and its description does not yet; GraphQL has one of its own."""
+"""GitHub's description lacks these; GraphQL has its own."""
 
 
 @pytest.fixture

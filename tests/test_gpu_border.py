@@ -34,7 +34,7 @@ from harness.records.errors import JudgeError
 
 WAIT_US = 30_000
 LONG_US = 500_000
-"""Longer than a message takes from one process to the other, on a busy machine, too."""
+"""Longer than a message between two processes takes, even on a busy machine."""
 STOPPED = {
     "unfinished": "seals",
     "late": "seals",
@@ -42,7 +42,7 @@ STOPPED = {
     "gate opened": "reveals_late",
     "stale": "draws_anew",
 }
-"""Attacks that a referee's defence stops: without it, they succeed."""
+"""Attacks, and the defence of the referee without which they succeed."""
 WRONG = {"idle", "unfinished", "guess", "gate opened", "stale", "swapped", "moved", "kept"}
 """Attacks whose outputs are wrong."""
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 GUIDES = sorted((ROOT / "site" / "pages").glob("*.md"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "AGENTS.md", ROOT / ".github" / "runner" / "README.md", *GUIDES]
 MOST_WORDS = 1500
-"""On a page."""
+"""The most words on a page."""
 
 
 def guide(name: str) -> str:

@@ -40,7 +40,7 @@ def spin(seconds):
 """
 SLOW = SPIN + "def custom_kernel(data):\n    spin(0.01)\n    return data + 1\n"
 SLOWER = SLOW.replace("spin(0.01)", "spin(0.1)")
-"""So slow that no busy machine hides it."""
+"""So slow that even a busy machine cannot hide it."""
 TAMPER = """
 frame = sys._getframe()
 while type(frame.f_locals.get("self")).__name__ != "_Player":
@@ -196,7 +196,7 @@ def call(
 
 IDLE = [call(inside_us=1.0)] * 10
 DELAYED = [call(inside_us=1.0, beside_us=300.0, delay_us=200.0)] * 10
-"""The same with a delay before each call, which is in the window as well."""
+"""The same with a delay before each call, inside the window."""
 
 
 @pytest.mark.parametrize("idle", [IDLE, DELAYED])

@@ -14,7 +14,7 @@ BUILD = ("pyproject.toml", "setup.py")
 COMMANDS = ("init", "task", "judge_file", "duel", "submit", "board", "doctor", "verify")
 """The modules of the commands for participants."""
 HOSTED = {"arro3", "discord_webhook", "jinja2", "PIL"}
-"""What the extra `hosted` installs, and `compete` does not."""
+"""Packages of the extra `hosted` that `compete` lacks."""
 
 
 @pytest.fixture(scope="module")

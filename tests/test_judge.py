@@ -132,7 +132,7 @@ def custom_kernel(data):
     is_first = False
     return data + 1
 """
-"""Leaves what a file with torch.compile leaves: entries in the folder of its cache."""
+"""Leaves entries in the cache folder, like a file with torch.compile."""
 
 
 def test_what_compiles_lazily_is_called_in_the_build_with_each_benchmark_first(sitting):

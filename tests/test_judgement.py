@@ -27,7 +27,7 @@ from tests.properties import given, settings, st
 
 SAMPLES = Path(__file__).parent / "judgements"
 NEWEST = SAMPLES / f"v{VERSION}.json"
-"""Written once, by the PullRank of that version, and never again: old ledgers must stay readable."""
+"""Written once, by that version of PullRank, and never changed: old ledgers must stay readable."""
 
 Fields = dict[str, Any]
 

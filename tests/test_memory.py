@@ -129,7 +129,7 @@ HIDDEN = """
         socket.send_fds(sender, [b'x'], [file])
         os.close(file)
 """
-"""1.5 GiB in files that are under way between two sockets, and nowhere open."""
+"""1.5 GiB in files that are in flight between two sockets, and not open anywhere."""
 
 
 @pytest.mark.walls
@@ -154,7 +154,7 @@ UNREAD = """
         os.close(file)
     print('sent')
 """
-"""1.5 GiB in files that are under way to the referee, and nowhere open."""
+"""1.5 GiB in files that are in flight to the referee, and not open anywhere."""
 
 
 @pytest.mark.walls

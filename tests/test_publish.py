@@ -1304,7 +1304,7 @@ def test_the_ledger_groups_its_files_by_board_without_reading_them(tmp_path: Pat
 
 
 forks_beside_threads = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-"""The test runner may have threads; they are not ours, and hold no lock that matters."""
+"""The test runner may have threads, but they hold no lock that matters here."""
 
 
 def test_a_build_does_not_fork_for_small_sites_or_beside_threads(monkeypatch: pytest.MonkeyPatch) -> None:

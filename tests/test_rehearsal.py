@@ -42,7 +42,7 @@ def named(rehearsed: list[Rehearsed]) -> dict[str, Rehearsed]:
 
 CRASH = "import os\ndef custom_kernel(data):\n    os._exit(3)\n"
 LATE = "def custom_kernel(data):\n    return data + (data.numel() < 1000)\n"
-"""Right in the tests, and wrong in the benchmark."""
+"""Right in the tests, wrong in the benchmark."""
 
 
 @dataclass(frozen=True)

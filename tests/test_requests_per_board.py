@@ -13,11 +13,11 @@ from tests.competition import FASTER, SOURCE, Make, Scene, of_its_board, path_of
 from tests.github_server import Run
 
 CLAIM = 9
-"""Requests for one judged board, from the pull request's opening or a push to its merge and publication."""
+"""The requests for one judged board, from a new pull request or a push to merge and publication."""
 QUERIES = 3
-"""And queries: for the pull request, and for the comment, twice after a push."""
+"""The queries: for the pull request, and for the comment, twice after a push."""
 COMMAND = 1
-"""And for a command: the reaction to it."""
+"""The request for a command: the reaction to it."""
 
 
 @pytest.fixture

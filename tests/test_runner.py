@@ -346,7 +346,7 @@ def test_the_job_script_refuses_unknown_verbs(machine, verb):
 
 USERS = ("pullrank-runner", "pullrank-registrar")
 ASIDE = ("apt-get", "chown", "nft", "sysctl", "systemctl", "systemd-tmpfiles")
-"""Stand-ins that only write down how they were called."""
+"""Stand-ins that only log their calls."""
 
 
 class Box:

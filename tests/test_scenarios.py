@@ -699,8 +699,7 @@ def test_a_task_that_is_opened_again_ranks_what_was_only_tested(
 
 
 def rank_in_the_last_second(scene: Scene) -> tuple[Pull, Event]:
-    """A pull request whose events are lost, and its `/rank`: said a second before the deadline, seen by intake after
-    it."""
+    """A pull request with lost events and a `/rank`: made a second before the deadline, seen by intake after it."""
     real = scene.world.clock
     deadline = real() - timedelta(minutes=1)
     scene.root = scene.copy_of_main()

@@ -51,7 +51,7 @@ pytestmark = pytest.mark.walls
 WAIT_S = 0.02
 """The work that attacks try to hide."""
 MOST_CALLS = 6
-"""Of a window, as the tests' anchor is hundreds of times faster."""
+"""The most calls of a window, since the anchor of the tests is hundreds of times faster."""
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
 SLEEPY = f"import time\ndef custom_kernel(data):\n    time.sleep({WAIT_S})\n    return data + 1\n"
 HANDLE = f"""
@@ -81,7 +81,7 @@ def launch(data):
     driver.launch(spin, stream, (output.data_ptr(), data.data_ptr(), data.numel(), WAIT_NS))
     return output
 """
-"""What an attacker finds in its process, and a kernel that works on the device."""
+"""The objects that an attacker finds in its process, and a kernel that works on the device."""
 
 
 def submission(source):

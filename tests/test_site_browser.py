@@ -85,7 +85,7 @@ def show_all(page: "sync_api.Page", kind: str) -> None:
 WIDTHS = (360, 768, 1440)
 EVERYTHING = "{ resultTypes: ['violations'] }"
 COLOURS = "{ resultTypes: ['violations'], runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } }"
-"""The rules of axe that look at colours: all that the themes differ in."""
+"""axe's rules about colours: the themes differ in nothing else."""
 PARTED = """() => {
     const main = document.querySelector("main").cloneNode(true);
     for (const one of main.querySelectorAll("code, pre, .code, svg")) one.remove();
@@ -100,10 +100,10 @@ class Look:
     asked: list[str]
     complaints: list[str]
     wide: dict[int, int]
-    """Its width on screens, by their widths."""
+    """The page's width, by width of the screen."""
     parted: list[str] | None
     shut_out: list[tuple[str, str, int]]
-    """What axe finds in both themes."""
+    """axe's findings in both themes."""
 
 
 @pytest.fixture(scope="module")

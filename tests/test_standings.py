@@ -530,7 +530,7 @@ def test_a_row_faster_beyond_a_tie_is_unproven_until_it_wins_its_duel() -> None:
 
 
 WILD = 0.6
-"""The noise of an honest judging on a bad day: ±60 %."""
+"""The noise of an honest judging on a bad machine: ±60 %."""
 
 PROVISIONAL = [
     Scenario(
@@ -800,4 +800,4 @@ def test_a_champion_whose_file_failed_in_the_duel_loses_first_place() -> None:
     assert [row.login for row in table.rows] == ["bob", "ada"]
     assert table.records[-1].gain == 0.0
     late = season([first, Event("bob", "b", 0.4, ("ada", "a", 0.8)), Event("cy", "c", 0.39, more=forfeit("ada", "a"))])
-    assert late.rows[0].login == "bob", "the reigns that ada had ended"
+    assert late.rows[0].login == "bob", "ada was no longer first"

@@ -37,7 +37,7 @@ SHAPED_BY_NUMBERS = {"groupedgemm", "mladecode", "pagedattention"}
 GIB = 2**30
 MARGIN = 1.25
 ROOM = 15 / 16
-"""Of a card; the rest is nobody's, as the referee shares it out."""
+"""The usable share of a card; the referee leaves the rest free."""
 CONTEXTS_GIB = 1.5
 """The memory that CUDA itself uses on the card, in the referee's process and in the player's."""
 

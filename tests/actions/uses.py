@@ -126,4 +126,4 @@ ACTIONS: dict[str, tuple[Callable[[Play, Inputs], Inputs], set[str]]] = {
     "actions/upload-pages-artifact": (upload_pages_artifact, {"path"}),
     "actions/deploy-pages": (deploy_pages, set()),
 }
-"""By name: the stand-in, and the inputs that the workflows may give it."""
+"""Stand-ins by action, and the inputs that workflows may give them."""

@@ -32,7 +32,7 @@ FILE = Path(__file__).with_name("openapi.json")
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 MAX_JUDGED = 5
 EVERYWHERE = frozenset({"401", "403", "404", "409", "422", "429", "500", "502", "503"})
-"""Answers that GitHub gives to any request, whether the description lists them or not."""
+"""Statuses that GitHub may send for any request, even if the description lacks them."""
 
 _ANY = {"string": "", "integer": 0, "number": 0, "boolean": False}
 _ANYTHING: Json = {}
@@ -40,7 +40,7 @@ _FORMATS = {"date-time": "2026-01-01T00:00:00Z", "uri": "https://github.com/"}
 
 
 _READERS = {"find": 2, "require": 2, "require_sha": 1, "items": 1}
-"""The functions that read GitHub's JSON, and which of their arguments begin the path that is read."""
+"""The functions that read GitHub's JSON, and the argument where the path begins."""
 _READS = re.compile(rf"(?m)^from scripts\.github\.pulls import|\bdef ({'|'.join(_READERS)})\(")
 
 

@@ -21,11 +21,11 @@ class Way(StrEnum):
     HTML = "html"
     """A page instead of JSON, and a status of 200."""
     TRUNCATED = "truncated"
-    """JSON that ends in the middle, sent as if it were whole."""
+    """JSON that ends in the middle, sent as if complete."""
     CUT_OFF = "cut off"
     """A connection that ends in the middle of the body."""
     NONSENSE = "nonsense"
-    """JSON of another shape than GitHub's."""
+    """JSON with another structure than GitHub's."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,10 +53,10 @@ SETTINGS = {
 }
 
 Content = bytes | str | None
-"""Of a file; None deletes it."""
+"""The content of a file; None deletes it."""
 
 Paths = dict[str, Node]
-"""The files of a tree, by their paths from its root."""
+"""The files of a tree, by path from its root."""
 
 
 class GitError(Exception):

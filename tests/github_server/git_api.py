@@ -176,7 +176,7 @@ def _activity(one: Activity) -> Json:
 # Checks
 
 MAX_TEXT = 65_535
-"""Bytes of a check run's summary, beyond which it is refused, and of its text, which is cut."""
+"""The limit in bytes: GitHub refuses a longer summary of a check run, and cuts a longer text."""
 
 
 @route("POST /check-runs", "checks:write")

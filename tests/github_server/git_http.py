@@ -19,7 +19,7 @@ SERVICES = ("git-upload-pack", "git-receive-pack")
 NO_CACHE = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
 
 _capabilities: dict[bytes, bytes] = {}
-"""Of the protocol's second version, by a repository's settings: nothing else makes a difference."""
+"""The answers of the protocol's version 2, which depend only on a repository's settings."""
 
 
 def answer(

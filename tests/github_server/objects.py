@@ -23,7 +23,7 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _PLAIN_REF = re.compile(r"refs(/[A-Za-z0-9_+@-][A-Za-z0-9_+@.-]*)+")
 
 Node = tuple[str, str]
-"""A mode, as a tree writes it, and a hash."""
+"""A mode as in a tree, and a hash."""
 
 
 class Objects:

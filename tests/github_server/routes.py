@@ -51,7 +51,7 @@ class Call:
     query: dict[str, str]
     body: Any
     fork: str = ""
-    """Whose fork is meant; empty for the repository itself."""
+    """The owner of the fork; empty for the repository itself."""
 
     def ref(self, name: str) -> str:
         """The full name of a ref of this repository or of the fork: forks share one store, as on GitHub."""

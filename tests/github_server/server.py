@@ -81,11 +81,11 @@ class GitHubServer:
         self.log: list[Logged] = []
         self.faults: list[str] = []
         self.busy_s = 0.0
-        """For so long requests have waited for their answers."""
+        """The time that requests have taken."""
         self.git_bytes = 0
-        """Of what git was answered."""
+        """The size of all answers to git."""
         self.reset_at = time.time() + 3600
-        """When the tokens' limits begin anew, as GitHub tells it."""
+        """When the tokens' limits reset, in GitHub's form."""
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.github = self
         self._is_over = False

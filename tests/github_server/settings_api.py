@@ -39,7 +39,7 @@ FRESH: Json = {
         "allow_update_branch": False,
     },
 }
-"""A new public repository's."""
+"""The settings of a new public repository."""
 
 SITE: Json = {
     "status": None,
@@ -49,7 +49,7 @@ SITE: Json = {
     "build_type": "workflow",
     "html_url": "https://acme.github.io/kernels/",
 }
-"""GitHub Pages, once they are on."""
+"""GitHub Pages, after it was enabled."""
 
 ACTIONS_APP = 15368
 _NO_PLAN = "Upgrade to GitHub Pro or make this repository public to enable this feature."

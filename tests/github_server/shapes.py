@@ -10,7 +10,7 @@ from tests.github_server.world import Artifact, Check, Comment, Job, Pull, Run, 
 Json = dict[str, Any]
 
 BORN = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
-"""Of what was there before the competition began."""
+"""The times of objects from before the competition."""
 
 
 def time(moment: datetime | None) -> str | None:

@@ -36,7 +36,7 @@ class User:
     type: str = "User"
     permission: str = "read"
     pushed_at: datetime | None = None
-    """When the account has last pushed into its repository: its fork, or for the owner this one."""
+    """When the account last pushed to its repository: its fork, or for the owner this one."""
 
 
 @dataclass(eq=False)
@@ -249,10 +249,10 @@ class World:
         self.users: dict[str, User] = {}
         self.tokens: dict[str, Token] = {}
         self.budgets: dict[int, Budget] = {}
-        """By the ids of accounts."""
+        """By account id."""
         self.points: dict[int, Budget] = {}
         self.apps: dict[str, App] = {}
-        """By their client ids."""
+        """By client id."""
         self.pulls: dict[int, Pull] = {}
         self.comments: dict[int, Comment] = {}
         self.checks: dict[int, Check] = {}
@@ -263,15 +263,15 @@ class World:
         """Pushes by HTTP, oldest first."""
         self.runs: dict[int, Run] = {}
         self.listed_after = timedelta(0)
-        """How long it takes until lists of runs show a new one."""
+        """The delay until lists of runs show a new one."""
         self.disabled_workflows: set[str] = set()
         self.variables: dict[str, str] = {}
-        """The repository's, which workflows read as `vars`."""
+        """The repository's variables, which workflows read as `vars`."""
         self.settings: Json = {}
-        """What `settings_api` keeps."""
+        """The data of `settings_api`."""
         self.events: list[Event] = []
         self.listeners: list[Callable[[Event], None]] = []
-        """Called while a request is served: a listener takes note, and asks the server nothing before it returns."""
+        """Called during a request: a listener must not send requests to the server before it returns."""
         self._ids = count(1001)
         self._numbers = count(1)
         self.owner = self.add_user(repository.split("/")[0], permission="admin")
