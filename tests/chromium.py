@@ -1,4 +1,4 @@
-"""The tests' browser: Chromium's headless shell where it is installed, which takes half of the time; or else Chromium."""
+"""The tests' browser: Chromium's headless shell if it is installed, which takes half the time; else Chromium."""
 
 import shutil
 

@@ -1,8 +1,8 @@
-"""A competition for tests: a GitHub on loopback, its ledger on a real branch, and the steps of the shipped workflows.
+"""A competition for tests: a GitHub on loopback, a ledger on a real branch, and the steps of the shipped workflows.
 
-scene.world.open_pull(…)        ─▶  an event is noted
-scene.intake()                  ─▶  `pullrank ci intake` for each noted event, as intake.yml calls it
-scene.evaluate(request, make)   ─▶  resolve, the judgement that `make` builds, report, as evaluate.yml does
+scene.world.open_pull(…)        ─▶  notes an event
+scene.intake()                  ─▶  `pullrank ci intake` for each noted event, as in intake.yml
+scene.evaluate(request, make)   ─▶  resolve, the judgement that `make` builds, report, as in evaluate.yml
 scene.reconcile()               ─▶  `pullrank ci reconcile`
 """
 
@@ -56,7 +56,7 @@ def custom_kernel(data):
     return out
 """
 COPIED = OWN.replace(b"left", b"mine").replace(b"start", b"i").replace(b"    a, b", b"    # my own\n    a, b")
-"""Long enough to be somebody's own, and its copy."""
+"""A file long enough to count as somebody's own, and a copy of it."""
 Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
 
 
@@ -81,7 +81,7 @@ def _shipped_board() -> Board:
 
 
 def timing(ratio: float, spread: float = 0.0) -> Timing:
-    """Six pairs; their ratios lie up to `spread` above and below `ratio`, in logarithms."""
+    """Six pairs, with ratios up to `spread` above and below `ratio`, in logarithms."""
     anchor, own = (
         tuple(
             Run(order=n, warmups_us=(), samples_us=(us * math.exp(wide * (n - 2.5) / 2.5),), seeds=(n,))
@@ -107,7 +107,7 @@ def cases_of(board: Board, mode: Mode, ratio: float, wrong: str = "", spread: fl
 
 
 def profiles_of(board: Board) -> tuple[CaseResult, ...]:
-    """The judgement of an honest judge with a GPU, for a profile."""
+    """An honest judge's judgement of a profile on a GPU."""
     kernel = Kernel(name="add", launches=1, time_us=9.0, compute=0.1, memory=0.9, occupancy=0.8, registers=32)
     counters = Counters(tool="ncu", kernels=(kernel,), report_bytes=259)
     operation = Operation(name="aten::add", on_device=False, calls=1, own_us=80.0)
@@ -120,7 +120,7 @@ def profiles_of(board: Board) -> tuple[CaseResult, ...]:
 def judgement_of(
     request: Request, run_url: str, *, ratio: float = 0.5, wrong: str = "", spread: float = 0.0, **changes: Any
 ) -> Judgement:
-    """What an honest judge makes of a request."""
+    """An honest judge's judgement for a request."""
     now = datetime.now(UTC)
     fields: dict[str, Any] = {
         "task": request.task, "edition": the_board().edition, "gpu": request.gpu, "mode": request.mode,
@@ -184,7 +184,7 @@ class Scene:
     # People
 
     def submit(self, author: User, source: bytes, **how: Any) -> Pull:
-        """A pull request that intake has heard of."""
+        """A pull request that intake has seen."""
         pull = self.world.open_pull(author, {path_of(author.login): source}, **how)
         self.intake()
         return pull
@@ -192,12 +192,12 @@ class Scene:
     # Steps
 
     def step(self, *arguments: str, workflow: str, job: str, **environment: str) -> int:
-        """One step of a workflow, as `pullrank ci` does it."""
+        """Run a step of a workflow through `pullrank ci`."""
         self.enter(workflow, job, **environment)
         return self.call("ci", *arguments)
 
     def enter(self, workflow: str, job: str, **environment: str) -> None:
-        """The environment of a job, with a token of just its permissions."""
+        """The environment of a job, with a token that has only its permissions."""
         permissions = jobs_of(workflow)[job]["permissions"]
         (self.folder / "outputs").write_text("")
         (self.folder / "dispatch.json").write_text(json.dumps({"repository": shapes.repository(self.world)}))
@@ -220,7 +220,7 @@ class Scene:
         return cli.run(list(arguments))
 
     def intake(self) -> None:
-        """Hear what has happened."""
+        """Run intake for the events so far."""
         noted = [event for event in self.events if event.name in ("pull_request_target", "issue_comment")]
         self.events.clear()
         for event in noted:
@@ -244,7 +244,7 @@ class Scene:
         return dict(line.split("=", 1) for line in (self.folder / "outputs").read_text().splitlines())
 
     def judge(self, run: WorkflowRun, make: Make) -> None:
-        """The judge's job: an artifact of what `make` builds, or a crash."""
+        """The judge's job: an artifact with what `make` builds, or a crash."""
         job = self.world.start_job(run, "judge", "bench-1")
         made = make(self.request(run.inputs["request"]), run)
         self.world.finish_job(job, "success" if made else "failure")
@@ -282,13 +282,13 @@ class Scene:
         return f"{self.server.url}/{self.world.repository}/actions/runs/{run.id}"
 
     def reconcile(self, *, after: timedelta = timedelta()) -> int:
-        """Reconcile, as if so much time had passed since."""
+        """Reconcile, as if this much time had passed."""
         if after:
             self.pass_time(after)
         return self.step("reconcile", workflow="reconcile.yml", job="reconcile")
 
     def pass_time(self, time: timedelta) -> None:
-        """Let the reconciler's clock go on: what happened until now is older by so much."""
+        """Move the reconciler's clock forward: everything until now is older by this much."""
         from scripts.bot.reconcile import reconcile
 
         real = datetime.now
@@ -300,7 +300,7 @@ class Scene:
 
         self.patch.setattr(reconcile, "datetime", Clock)
 
-    # What has come of it
+    # The result
 
     def runs(self, workflow: str = "evaluate.yml") -> list[WorkflowRun]:
         return [run for run in self.world.runs.values() if run.workflow == workflow]
@@ -312,7 +312,7 @@ class Scene:
         return {status.request.id: status for status in self.copy_of_ledger().requests()}
 
     def copy_of_ledger(self) -> Ledger:
-        """The ledger as it stands on GitHub now."""
+        """The ledger on GitHub now."""
         folder = Path(tempfile.mkdtemp(dir=self.folder, prefix="ledger-"))
         for path, content in self.world.git.contents("ledger").items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -326,7 +326,7 @@ class Scene:
         return self.ledger()[request_id].request
 
     def comment(self, number: int) -> str:
-        """The pull request's one comment of ours."""
+        """The bot's one comment on the pull request."""
         ours = [one.body for one in self.world.comments_on(number) if one.author is self.world.bot]
         assert len(ours) == 1, ours
         return ours[0]
@@ -351,7 +351,7 @@ def digest_of(source: bytes) -> str:
 
 
 def two_boards(scene: Scene) -> Pull:
-    """A pull request of alice's that asks for both."""
+    """A pull request of alice's that asks for both boards."""
     scene.root = scene.copy_of_main()
     settings = scene.root / ".github/pullrank.yml"
     settings.write_text(
@@ -363,7 +363,7 @@ def two_boards(scene: Scene) -> Pull:
 def of_its_board(scene: Scene) -> Make:
     def make(request: Request, run: WorkflowRun) -> object:
         board = the_board().task.board(request.gpu)
-        # Slow enough to be possible: a time below a GPU's floor is held back.
+        # Slow enough to be possible: the bot holds back times below a GPU's floor.
         cases = tuple(cases_of(board, request.mode, 500.0))
         claim = Claim.INSIDE_TIMED if request.gpu == "MI300X" else Claim.BOUNDED
         return judgement_of(request, scene.run_url(run), edition=board.edition, cases=cases, claim=claim)

@@ -1,4 +1,4 @@
-"""Shared by all tests: which file runs when and where, which tests run alone, how failures read, a Discord."""
+"""Shared by all tests: fixtures, the order and places of the tests, tests that run alone, messages of failures."""
 
 import contextlib
 import fcntl
@@ -17,22 +17,22 @@ from xdist.scheduler import LoadFileScheduling
 from tests import cores, loads
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Linux shares a core out between sessions.  One with work on several cores may starve the others on one of them
-    # for seconds (seen with 6.18), and so a player that a test judges.
+    # Linux divides a core between sessions.  A session with work on several cores may starve others on one of them for
+    # seconds (seen with 6.18), and with them a player under test.
     os.setsid()
 
-# Tests also run on busy machines, where a ranked judging would wait in vain.
+# Tests also run on busy machines, where a ranked judging would wait for ever.
 os.environ["PULLRANK_COMPANY"] = "allow"
 
 HERE = Path(__file__).parent
 LONG_TESTS = HERE / "long.txt"
 LONG = [line for line in LONG_TESTS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
 PART = pytest.StashKey[tuple[Path, bool]]()
-"""The file of the test before, and whether that ran alone."""
+"""The previous test's file, and whether it ran alone."""
 LOCKS = Path(os.environ.get("TESTS_LOCKS", HERE))
-"""The folder of two files to lock; several copies of the repository may share one."""
+"""The folder with the two files to lock; several copies of the repository may share it."""
 LOCK = pytest.StashKey[object]()
-"""What a test that runs alone leaves to the next one."""
+"""The lock that a test that runs alone passes to the next one."""
 SLOWEST_FIRST = (
     "test_exploits",
     "test_workflow_scenarios",
@@ -84,7 +84,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shared_sandbox():
-    """One sandbox for the judgings of a module, which take turns in it: starting one takes seconds."""
+    """One sandbox for all judgings of a module, since starting one takes seconds."""
     from harness.shared_sandbox import share_sandbox
 
     with share_sandbox() as shared:
@@ -102,7 +102,7 @@ def expressions():
 
 @pytest.fixture(scope="module")
 def warm():
-    """The Python of workflows' steps."""
+    """The warm Python for the steps of workflows."""
     from tests.actions import WarmPython
 
     with WarmPython() as started:
@@ -123,7 +123,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="module")
 def load(request):
-    """The kind of other work beside the tests, if `--load` names one."""
+    """The kind of load beside the tests, if `--load` names one."""
     kind = request.config.getoption("--load")
     with loads.load_of(kind) if kind else contextlib.nullcontext():
         yield kind
@@ -139,8 +139,8 @@ MEMORY_GIB = 4
 def pytest_configure(config):
     """Let Ctrl-C reach what the tests start, and keep temporary files in memory where there is room.
 
-    What an unattended shell or `nohup` starts ignores SIGINT or SIGHUP, and so do all of its children.  `TMPDIR` says
-    where to keep temporary files instead.
+    Programs started by an unattended shell or `nohup` ignore SIGINT or SIGHUP, and so do their children.  `TMPDIR` sets
+    another folder for temporary files.
     """
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -150,7 +150,7 @@ def pytest_configure(config):
         return
     if shutil.disk_usage(MEMORY_FOLDER).free >= MEMORY_GIB << 30:
         config.memory_folder = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="tests-", dir=MEMORY_FOLDER)
-        os.chmod(config.memory_folder, 0o1777)  # as /tmp: the sandbox's user writes there, too
+        os.chmod(config.memory_folder, 0o1777)  # like /tmp: the sandbox's user writes there, too
         tempfile.tempdir = None
 
 
@@ -164,9 +164,9 @@ def pytest_unconfigure(config):
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Two processes for each core, as many tests wait for half of their time; each needs 2 GiB.
+    """Two processes for each core, since many tests wait half of the time; each needs 2 GiB.
 
-    With `-k`, one process: for a few tests it is quicker than starting several.
+    With `-k`, one process: for a few tests that is quicker than to start several.
     """
     fit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 31
     return 0 if config.option.keyword else max(1, min(2 * len(cores.ALL), fit))
@@ -180,7 +180,7 @@ def pytest_configure_node(node):
 
 
 class AloneFirst(LoadFileScheduling):
-    """All tests that run alone in one process, one after the other; then all others of a file in one process."""
+    """First the tests that run alone, all in one process; then each file's other tests in one process."""
 
     @functools.cached_property
     def _alone(self):
@@ -194,13 +194,13 @@ class AloneFirst(LoadFileScheduling):
 
 
 def pytest_xdist_make_scheduler(config, log):
-    """Run the tests of a file in one process, so that they share what is costly, and begin with the slowest files."""
+    """Run the tests of a file in one process, so that they share costly fixtures, and begin with the slowest files."""
     config.option.loadscopereorder = False
     return AloneFirst(config, log)
 
 
 def pytest_ignore_collect(collection_path, config):
-    """With `-k`, import only the test files that mention one of its words; a file that is named is always imported."""
+    """With `-k`, import only the test files that mention one of its words, and the files that the arguments name."""
     is_searched = collection_path.name.startswith("test_") and not _is_named(collection_path, config)
     return True if is_searched and not _mentions(collection_path, config.option.keyword) else None
 
@@ -218,7 +218,7 @@ def _is_named(path, config):
 
 
 def _mentions(path, expression):
-    """Whether one of the words is in a test's name, or begins a word of the file or of its data files' names."""
+    """Whether a word is in a test's name, or begins a word of the file or of its data files' names."""
     words = _words(expression)
     beside = HERE / path.stem.removeprefix("test_")
     names = " ".join([path.name, *(file.name for file in beside.glob("*"))])
@@ -227,7 +227,7 @@ def _mentions(path, expression):
 
 
 def _words(expression):
-    """The words to look for; none if tests without a word are selected, too."""
+    """The words to look for; none if `-k` also selects tests without them."""
     words = [word.lower() for word in re.findall(r"[^\s()]+", expression)]
     return [] if "not" in words else [word for word in words if word not in ("and", "or")]
 
@@ -252,7 +252,7 @@ def pytest_collection_finish():
 
 
 def _leaves_long_out(config):
-    """Unless they are asked for: by `--all`, by a path, or by `-k`."""
+    """Whether to leave out the long tests: not if `--all`, a path or `-k` asks for them."""
     paths = [(config.invocation_params.dir / arg.split("::")[0]).resolve() for arg in config.args]
     return not config.option.all and not config.option.keyword and paths == [HERE]
 
@@ -272,9 +272,9 @@ def _place(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    """A test that runs alone waits until the other processes' tests are over, and they wait for it.
+    """A test that runs alone waits until the other processes' tests have ended, and they wait for it.
 
-    They also wait for the next one if it runs alone, too: or one process would always wait for the other.
+    They wait for all tests that run alone in a row: otherwise the processes would wait for each other after every test.
     """
     lock = item.config.stash.get(LOCK, None) or _locked(fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
     _take_cores(item)
@@ -284,14 +284,14 @@ def pytest_runtest_protocol(item, nextitem):
         is_kept = _is_alone(item) and nextitem is not None and _is_alone(nextitem)
         item.config.stash[LOCK] = lock if is_kept else None
         if not is_kept:
-            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that a test has left would hold it on
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a child that a test has left behind would keep holding it
             lock.close()
 
 
 def _locked(kind):
     lock = open(LOCKS / "conftest.py", "rb")
     with open(LOCKS / "cores.py", "rb") as door:
-        # While a test that runs alone waits, it holds the door, and no other test begins.
+        # While a test that runs alone waits, it holds the door's lock, so no other test begins.
         fcntl.flock(door, kind)
         fcntl.flock(lock, kind)
         fcntl.flock(door, fcntl.LOCK_UN)
@@ -299,7 +299,7 @@ def _locked(kind):
 
 
 def _take_cores(item):
-    """At a file's first test; later ones may be behind walls that a module's fixture has pinned to their cores."""
+    """At a file's first test: later, a module's fixture may have started a sandbox that is pinned to its cores."""
     part = item.path, _is_alone(item)
     if item.config.stash.get(PART, None) != part:
         item.config.stash[PART] = part
@@ -312,7 +312,7 @@ def _is_alone(item):
 
 @pytest.fixture
 def all_cores():
-    """All cores for one test, which runs alone; an earlier sandbox may have pinned this process to one of them."""
+    """All cores, for one test that runs alone: an earlier sandbox may have pinned this process to one."""
     ours = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores.ALL)
     yield cores.ALL
@@ -349,7 +349,7 @@ def pytest_runtest_makereport(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_assertrepr_compare(op, left, right):
-    """Say of two values that differ which was expected: in our tests the right one."""
+    """Say which of two values was expected: in these tests, the one on the right."""
     explanations = yield
     if op == "==" and explanations:
         summary, *details = explanations[0]

@@ -1,7 +1,7 @@
-"""Which cores the tests of this process use.
+"""The cores that the tests of this process use.
 
-A judge that has two cores takes both, and keeps them busy while it waits.  So each of several processes has one, except
-for tests that run alone.
+A judge with two cores takes both, and keeps them busy while it waits.  So each of several test processes has one,
+except for tests that run alone.
 """
 
 import os
@@ -10,6 +10,6 @@ ALL = frozenset(os.sched_getaffinity(0))
 
 
 def own():
-    """The core of this process of pytest-xdist; without it, all."""
+    """The core of this pytest-xdist process; without pytest-xdist, all cores."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     return {sorted(ALL)[int(worker.removeprefix("gw")) % len(ALL)]} if worker else ALL

@@ -1,8 +1,8 @@
 """A page that shows messages as Discord does, from their JSON alone: `python -m tests.discord_page OUT.html`.
 
-It knows nothing of PullRank.  Embeds are laid out by Discord's rules (inline fields three in a row, the picture below
-them, the colour as a bar at the left), and their Markdown is read as Discord reads it: escapes first, no HTML, times
-as `<t:…>`, `[words](address)`, and in an author's name and a footer none at all.
+It knows nothing about PullRank.  Embeds follow Discord's layout (inline fields three in a row, the picture below them,
+the colour as a bar at the left), and so does their Markdown: escapes first, no HTML, times as `<t:…>`,
+`[words](address)`, and none in an author's name or a footer.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def page(
 
     Args:
         messages: bodies of posts, as Discord received them.
-        now: for relative times; each message's own time, where it is left out.
-        pictures: PNGs by address; of others a box is shown, as Discord shows one.
+        now: for relative times; by default, each message's own time.
+        pictures: PNGs by address; for any other picture the page shows a box, as Discord does.
     """
     shown = "\n".join(_message(body, now, pictures or {}) for body in messages)
     return (
@@ -160,7 +160,7 @@ def _linked(words: str, url: str | None) -> str:
 
 
 def _fields(fields: Sequence[Json], now: datetime) -> Iterable[str]:
-    """Inline fields stand three in a row, two where there are but two, others alone."""
+    """Inline fields in rows of three, or two if there are only two; all others alone."""
     for row in _rows(fields):
         for index, field in enumerate(row):
             span = 12 // len(row)

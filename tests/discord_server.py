@@ -1,8 +1,8 @@
-"""A Discord on loopback: webhooks that post, edit and refuse as the real one documents it.
+"""A Discord on loopback: webhooks that post, edit and refuse as Discord documents it.
 
     discord = Discord(); address = discord.add_webhook()
-    discord.faults = ["502 after"]           the next calls fail so, one after the other
-    discord.messages                         what stands in the channels, in order
+    discord.faults = ["502 after"]           how the next calls fail, in order
+    discord.messages                         the messages in the channels, in order
 
 From Discord's documentation: messages 200 with `?wait=true`, else 204; limits of embeds as 400 with code 50035; rate
 limits as 429 with body and headers; 10015 unknown webhook, 50027 invalid token, 10008 unknown message.
@@ -32,7 +32,7 @@ FAULTS = (
     "429", "429 global", "429 html", "500 before", "500 after", "502 before", "502 after", "503", "drop before",
     "drop after", "hang before", "hang after", "garbled after",
 )  # fmt: skip
-"""`before`: the message is not there; `after`: it is, and the answer is lost."""
+"""`before`: the message is not posted; `after`: it is posted, but the answer is lost."""
 
 
 @dataclass
@@ -62,10 +62,10 @@ class Call:
 
 @dataclass
 class Discord:
-    """`limit` posts in `per_s` seconds may be made to one webhook; `hang_s` is how long a hanging call takes.
+    """A webhook takes `limit` posts in `per_s` seconds; a hanging call takes `hang_s`.
 
-    `asks_to_wait_s` is what a fault of 429 asks for.
-    `threads` are those that exist; None: all do.
+    A fault of 429 asks to wait for `asks_to_wait_s`.
+    `threads` are those that exist; None means all.
     """
 
     limit: int = 1000
@@ -102,7 +102,7 @@ class Discord:
         return [message.embed["title"] for message in self.messages]
 
     def is_over_limit(self, webhook: str) -> float:
-        """Seconds to wait before the next post; 0 if it may be made."""
+        """Seconds to wait before the next post; 0 if it is allowed now."""
         now, recent = time.monotonic(), self._recent.setdefault(webhook, deque())
         while recent and now - recent[0] > self.per_s:
             recent.popleft()
@@ -112,7 +112,7 @@ class Discord:
         return 0.0
 
     def answer(self, call: Call) -> tuple[int, Json | None]:
-        """Do what is asked."""
+        """Answer one request."""
         with self._lock:
             if not (found := _PATH.fullmatch(call.path)):
                 return 404, {"message": "404: Not Found", "code": 0}
@@ -145,7 +145,7 @@ class Discord:
 
     def _edit(self, webhook: str, message_id: str, call: Call) -> tuple[int, Json | None]:
         found = next((one for one in self.messages if (one.id, one.webhook) == (message_id, webhook)), None)
-        # A message in a thread is only found through its thread.
+        # A message in a thread is found only through its thread.
         if not found or found.thread != call.query.get("thread_id", [""])[0]:
             return 404, {"message": "Unknown Message", "code": 10008}
         if errors := faults_of(call.body):
@@ -160,7 +160,7 @@ _PARTS = {("footer", "text"): 2048, ("author", "name"): 256}
 
 
 def faults_of(body: Json | None) -> list[str]:
-    """What Discord would refuse in a message; empty if nothing."""
+    """What Discord would refuse in a message; empty if it takes it."""
     if body is None:
         return ["no JSON"]
     embeds, content = body.get("embeds") or [], body.get("content") or ""
@@ -205,7 +205,7 @@ class _Server(ThreadingHTTPServer):
     discord: Discord
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # A client that went away: some faults are made to make it.
+        pass  # The client has gone, which is the purpose of some faults.
 
 
 class _Handler(BaseHTTPRequestHandler):

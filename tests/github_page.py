@@ -1,8 +1,8 @@
 """A page that shows comments as GitHub does, from their Markdown alone: `python -m tests.github_page IN.md OUT.html`.
 
-It knows nothing of PullRank.  Tables, strikethrough, alerts and HTML are read; `@login`, `#7` and bare addresses
-outside of code become links, as GitHub makes them.  It is less careful than GitHub: raw HTML stays as it is, so
-that a browser runs whatever a participant got through.  Widths and sizes are those of GitHub's own comments.
+It knows nothing about PullRank.  It reads tables, strikethrough, alerts and HTML; `@login`, `#7` and bare addresses
+outside of code become links, as on GitHub.  It is less careful than GitHub: raw HTML stays unchanged, so that a browser
+runs anything that a participant got through.  Widths and sizes are those of GitHub's own comments.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LINKED = re.compile(r"(?<![\w/@])@[A-Za-z0-9][A-Za-z0-9-]*|(?<![\w&])#[0-9]+|ht
 
 
 def page_of(comments: Mapping[str, str]) -> str:
-    """A page of comments, each with a heading, from their Markdown."""
+    """A page of comments, each with a heading."""
     shown = "".join(
         f'<section class="comment"><div class="who"><b>github-actions</b> <i>bot</i> {escape(heading)}</div>'
         f'<div class="body">{html_of(text)}</div></section>'
@@ -81,7 +81,7 @@ def html_of(text: str) -> str:
 
 
 def _make_alerts(tokens: list[Token]) -> None:
-    """`> [!WARNING]` is a quotation to a reader of Markdown, and set off in colour by GitHub."""
+    """`> [!WARNING]` is a quotation in plain Markdown; GitHub gives it a colour."""
     for start, token in reversed(list(enumerate(tokens[:-2]))):
         words = tokens[start + 2]
         found = _ALERT.match(words.content) if token.type == "blockquote_open" else None

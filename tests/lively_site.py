@@ -1,8 +1,7 @@
-"""A small site that holds everything: a made-up season, and three boards.
+"""A small site with everything: a made-up season, and three boards.
 
-hostile     every text is an attack, also the author's note and why a file is disqualified; one row is provisional
-unsettled   all rows are provisional
-untouched   no entries
+hostile     every text is an attack, even the author's note and the reason for a disqualification; one row is
+provisional unsettled   all rows are provisional untouched   no entries
 """
 
 import fcntl
@@ -22,7 +21,7 @@ ADDRESS = "https://kernels.github.io/cup/"
 
 
 def lively_site(folders: pytest.TempPathFactory) -> Path:
-    """Its folder, built once for all test processes; tests must not change it."""
+    """The site's folder, built once for all test processes; tests must not change it."""
     root = folders.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent
@@ -81,7 +80,7 @@ def build_lively_site(folder: Path) -> Path:
 
 
 def one_of_each(site: Path) -> dict[str, str]:
-    """A page of each kind by what it is, and the awkward ones: an empty board, a hostile author."""
+    """A page of each kind, and the awkward ones: an empty board, a hostile author."""
     found = {
         "landing": "index.html",
         "board": "matmul/H100/index.html",

@@ -29,7 +29,7 @@ PIDS = set[int]()
 
 @contextlib.contextmanager
 def load_of(kind: str) -> Iterator[None]:
-    """Keep all cores busy for the block; each program is a session of its own, and so has a full share of its core."""
+    """Keep all cores busy during the block; each program has its own session, and so a full share of its core."""
     with contextlib.ExitStack() as cleanup:
         for core in sorted(os.sched_getaffinity(0)):
             for command in KINDS[kind]:
@@ -43,7 +43,7 @@ def load_of(kind: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def busy_loops(count: int, core: int) -> Iterator[None]:
-    """Other programs on a core, each in a session of its own, so that each has an equal share."""
+    """Endless loops on a core, each in a session of its own, so that each has an equal share."""
     with contextlib.ExitStack() as cleanup:
         for _ in range(count):
             loop = subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True)

@@ -1,7 +1,7 @@
-"""A pytest plugin that prints where the minutes of the tests go, by file and by cause: `make test-minutes`.
+"""A pytest plugin that prints how long the tests take, by file and by cause: `make test-minutes`.
 
-Each worker adds up, for each file, the wall-clock seconds of its tests.  Of these it tells apart the causes below: while
-one of the wrapped calls runs, its seconds count for its cause alone, and for none that it is nested in.
+Each worker adds up the wall-clock seconds of each file's tests, in total and by the causes below.  The seconds of a
+wrapped call count for its own cause only, not for calls around it.
 """
 
 import collections
@@ -34,7 +34,7 @@ CAUSES = {
     "sleeps": ["time:sleep"],
 }
 PROGRAMS = {"git": "git", "node": "node", "npm": "node", "chromium": "browser", "bash": "shells", "sh": "shells"}
-"""The cause of waiting for a program, by its name; all others are `other programs`."""
+"""The cause of waiting for a program, by the program's name; all others are `other programs`."""
 
 _rest = "everything else"
 
@@ -91,7 +91,7 @@ def _program(popen, command=None, *_):
 
 
 FOLDER = "PULLRANK_TEST_MINUTES"
-"""The environment variable with the folder where workers leave their figures."""
+"""The environment variable with the folder where workers write their figures."""
 
 
 def pytest_configure(config):

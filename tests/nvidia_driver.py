@@ -1,7 +1,7 @@
-"""NVIDIA's driver on a machine without one: its library by its documentation, compiled here.
+"""NVIDIA's driver library for machines without one, written from its documentation and compiled here.
 
-root/ledger/<pid>      how many bytes that process holds on the GPU with the UUID, until it ends, as with a real driver
-root/gpu/<what>        what that GPU says: clock (MHz), temperature (°C), power (mW), reasons (bits), heat_ns, others
+root/ledger/<pid>      the bytes that this process holds on the GPU with the UUID, until it ends, as with a real driver
+root/gpu/<what>        what this GPU reports: clock (MHz), temperature (°C), power (mW), reasons (bits), heat_ns, others
                        (processes); without the file it does not support the question
 """
 
@@ -76,7 +76,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* infos)
 
 
 def install(root: Path) -> None:
-    """Make `root` a machine with the driver in it."""
+    """Install the driver below `root`, as on a machine."""
     folder = root / "usr/local/nvidia/lib64"
     folder.mkdir(parents=True)
     (folder / "libcuda.so.1").touch()
@@ -89,7 +89,7 @@ def install(root: Path) -> None:
 
 
 def tell(root: Path, **facts: int) -> None:
-    """Let the GPU say this from now on, and nothing else."""
+    """Let the GPU report this from now on, and nothing else."""
     for file in (root / "gpu").iterdir():
         file.unlink()
     for what, value in facts.items():

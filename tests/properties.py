@@ -1,4 +1,4 @@
-"""Hypothesis as our tests use it: the same examples every time, and no deadline, for a machine may be busy."""
+"""Hypothesis as our tests use it: the same examples every time, and no deadline, since a machine may be busy."""
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Files played one after the other in any mode, behind walls that go up once: for tests that differ in the file alone."""
+"""Plays one file after the other in one sandbox, in any mode: for tests that differ only in the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.task.task import Board
 
 
 class Seated:
-    """Each file has players and a cache of its own, as in `harness.judge.Sitting`, which knows no profiles."""
+    """Each file has its own players and cache, as in `harness.judge.Sitting`, which has no profiles."""
 
     def __init__(self, board: Board, mode: Mode, device: Device | None = None) -> None:
         self._walls = open_context(board, mode, "bubblewrap", device=device)
@@ -32,7 +32,7 @@ class Seated:
         self._walls.__exit__(kind, error, trace)
 
     def play(self, source: str, reports: Path | None = None) -> tuple[CaseResult, ...]:
-        """The result of each case; checks that the machine is as before."""
+        """The result of each case.  Checks that the machine is unchanged."""
         from harness.rules.game import Game
 
         file = Submission(login="sample", source=source.encode(), name="submission.py")

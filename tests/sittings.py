@@ -1,4 +1,4 @@
-"""Judge many submissions behind walls that go up once: a warm parent imports torch for several seconds."""
+"""Judge many submissions in one sandbox, since its warm parent takes seconds to import torch."""
 
 import contextlib
 import os
@@ -10,9 +10,10 @@ from tests import cores
 
 
 class Sittings:
-    """The sitting of the board that is asked for, on these cores; only one is open at a time.
+    """Opens sittings of boards on these cores, one at a time.
 
-    `about` is whatever else a sitting depends on, such as how its players are stopped.  Options are those of `Sitting`.
+    `about` is anything else that a sitting depends on, such as how its players are stopped.  Options are those of
+    `Sitting`.
     """
 
     def __init__(self, **options):

@@ -1,4 +1,4 @@
-"""A terminal of so many columns, and a program in it that knows no better.
+"""A terminal with a number of columns, and a program that takes it for a real one.
 
 terminal = Terminal(["pullrank", "watch"], columns=40, folder=…, environment=…)
 terminal.until("queued"); terminal.press(CTRL_C); terminal.end()
@@ -21,17 +21,17 @@ CTRL_C = b"\x03"
 
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _WHOLE = re.compile(r"`[^`\r\n]*`|https?://\S+")
-"""What stays on one line, so that it can be copied."""
+"""Text that stays on one line, so that people can copy it."""
 
 
 class Terminal:
-    """`text` is all that was ever written to it, frame after frame, without what moves the cursor and colours."""
+    """`text` is everything that was written to it, frame after frame, without codes for the cursor and colours."""
 
     def __init__(self, command: Sequence[str], *, columns: int, folder: Path, environment: Mapping[str, str]) -> None:
         self.columns = columns
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        # These would be believed before the terminal is asked.
+        # Programs would believe these before they ask the terminal.
         environment = {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}
         self._program = subprocess.Popen(
             ["setsid", "--ctty", *command],
@@ -49,12 +49,12 @@ class Terminal:
 
     @property
     def too_long(self) -> list[str]:
-        """The lines that the terminal's edge cuts, but for what is kept whole."""
+        """The lines that the terminal's edge cuts, except those that must stay whole."""
         lines = re.split(r"[\r\n]+", self.text)
         return [line for line in lines if len(line) > self.columns and not _WHOLE.fullmatch(line.strip().rstrip(".,"))]
 
     def until(self, words: str, seconds: float = 60) -> None:
-        """Wait for words to be written."""
+        """Wait until the program writes these words."""
         with self._more:
             assert self._more.wait_for(lambda: words in self.text, seconds), self.text
 
@@ -62,7 +62,7 @@ class Terminal:
         os.write(self._ours, keys)
 
     def end(self, seconds: float = 120) -> int:
-        """Wait for the program's end; its exit code."""
+        """Wait for the program to end; returns its exit code."""
         code = self._program.wait(seconds)
         self._reader.join(seconds)
         os.close(self._ours)

@@ -1,4 +1,4 @@
-"""Announcements, on a real ledger branch and a Discord on loopback: what is told, once each, whatever fails."""
+"""Announcements, on a real ledger branch and a Discord on loopback: each is posted once, whatever fails."""
 
 import itertools
 import json
@@ -52,7 +52,7 @@ MULTI = TASK_YML.replace("size: 4096, seed", "size: 8192, seed")
 class Cup:
     """A competition: a task, a ledger branch in a bare repository, and a Discord.
 
-    The repository is a copy of `repository`, where one is given.
+    The repository is a copy of `repository`, if given.
     """
 
     def __init__(self, folder: Path, discord: Discord, repository: Path | None = None) -> None:
@@ -101,7 +101,7 @@ class Cup:
 
     @contextmanager
     def adding(self) -> Iterator[Ledger]:
-        """An empty ledger; what is appended to it is committed to the branch, by one git process."""
+        """An empty ledger; one git process commits what the block appends to it."""
         self._added += 1
         folder = self.folder / "added" / str(self._added)
         folder.mkdir(parents=True)
@@ -115,7 +115,7 @@ class Cup:
         subprocess.run(command, input=b"\n".join([*commit, b"done\n"]), check=True)
 
     def announce(self, now: datetime, **pace: float) -> list[str]:
-        """One run; the lines of its summary."""
+        """Run `announce` once; returns the lines of its summary."""
         pace = {"timeout_s": 10.0, "patience_s": 0.16} | pace
 
         def open_webhook(name: str) -> DiscordChannel | None:
@@ -141,7 +141,7 @@ class Cup:
         return f"{SITE}{task}/{gpu}/og.png" if self.has_pictures else None
 
     def draw(self) -> dict[str, bytes]:
-        """The picture of each board by its address, as the site would draw it now."""
+        """Each board's picture by address, as the site would draw it now."""
         site = Site(title="Kernel Cup", now=DEADLINE + timedelta(days=1), sources=lambda judgement: None, address=SITE)
         with LedgerBranch(self.url) as branch:
             moderated = Moderated.after(branch.ledger.moderations())
@@ -164,7 +164,7 @@ class Cup:
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository in whose ledger stands that a channel listens since the day before the season."""
+    """A repository whose ledger says that a channel has listened since the day before the season."""
     discord = Discord()
     cup = Cup(tmp_path_factory.mktemp("begun"), discord)
     for name, value in (("receive.autogc", "false"), ("core.fsync", "none")):
@@ -176,7 +176,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cup(begun: Path, tmp_path: Path, discord: Discord, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cup]:
-    """A channel that listens since the day before the season."""
+    """A channel that has listened since the day before the season."""
     monkeypatch.setattr(ledger_branch, "LONGEST_WAIT_S", 0.1)
     made = Cup(tmp_path, discord, begun)
     yield made
@@ -185,7 +185,7 @@ def cup(begun: Path, tmp_path: Path, discord: Discord, monkeypatch: pytest.Monke
 
 
 def _whole_history(cup: Cup) -> bytes:
-    """The contents of everything that was ever committed."""
+    """All contents that were ever committed."""
     command = ["git", "-C", cup.url, "cat-file", "--batch-all-objects", "--batch", "--buffer", "--unordered"]
     return subprocess.run(command, capture_output=True, check=True).stdout
 
@@ -203,7 +203,7 @@ def only(found: Sequence[Any]) -> Any:
     return found[0]
 
 
-# What is told.
+# News.
 
 
 def test_announcements_follow_a_season_and_a_repeated_run_posts_nothing(cup: Cup, discord: Discord) -> None:
@@ -421,7 +421,7 @@ def test_the_final_podium_shows_medals_for_each_board(cup: Cup, discord: Discord
     )
     assert empty == "There were no entries." and final["image"]["url"].startswith(f"{SITE}vectoradd/{cpu.gpu}/og.png")
 
-    # The other board's first, judged late: the same message, and no other.
+    # The first place of the other board, judged late: in the same message, not a new one.
     cup.judge(judged(h100, "grace", 1.5, day=(DEADLINE - START) / timedelta(days=1) + 0.01))
     cup.announce(DEADLINE + timedelta(hours=2))
     final = discord.messages[0]
@@ -493,7 +493,7 @@ def test_a_task_that_is_opened_again_takes_its_final_standings_back_until_it_clo
     assert discord.titles()[1:] == ["Vector addition is about to close", "Vector addition has closed"]
 
 
-# To whom.
+# Channels.
 
 
 def test_a_new_channel_gets_no_earlier_news(cup: Cup, discord: Discord) -> None:
@@ -532,7 +532,7 @@ KINDS = {
     "deadlines": {Kind.DEADLINE, Kind.CLOSED},
     "editions": {Kind.EDITION},
 }
-"""By the switch that has them told."""
+"""By the setting that switches them on."""
 
 
 def test_each_switch_alone_silences_its_kinds_and_nothing_else(cup: Cup) -> None:
@@ -543,7 +543,7 @@ def test_each_switch_alone_silences_its_kinds_and_nothing_else(cup: Cup) -> None
     changes = [SORT_YML.replace(", B200", ""), SORT_YML, SORT_YML.replace("size: 4096", "size: 8192")]
     for hour, yml in enumerate(changes):
         cup.tasks[1:] = [load_task(task_folder(cup.folder / str(hour), "sort", yml))]
-        assert cup.announce(START + timedelta(hours=hour)) == [], "all is off"
+        assert cup.announce(START + timedelta(hours=hour)) == [], "nothing is posted"
     with LedgerBranch(cup.url) as branch:
         announced, ledger = branch.ledger.announced(), branch.ledger
         at = [START + timedelta(hours=3), after(linus), after(grace), *(DEADLINE + timedelta(hours=h) for h in (-1, 1))]
@@ -664,8 +664,8 @@ def test_a_held_record_is_withdrawn_until_release_and_for_good_once_disqualified
     assert shown_after(Action.HOLD, 1) == ("Withdrawn", 1)
     assert shown_after(Action.RELEASE, 2) == ("New record", 2) and json.dumps(discord.messages[0].body) == before
     assert shown_after(Action.HOLD, 3) == ("Withdrawn", 3)
-    assert shown_after(Action.DISQUALIFY, 4) == ("Withdrawn", 3), "said already"
-    assert shown_after(Action.RELEASE, 5) == ("Withdrawn", 3), "a disqualified one is no news"
+    assert shown_after(Action.DISQUALIFY, 4) == ("Withdrawn", 3), "already announced"
+    assert shown_after(Action.RELEASE, 5) == ("Withdrawn", 3), "a disqualified entry is no news"
 
 
 def test_a_record_held_before_its_announcement_is_announced_after_release(cup: Cup, discord: Discord) -> None:
@@ -691,11 +691,11 @@ def test_a_later_message_stops_naming_a_disqualified_author(cup: Cup, discord: D
     cup.announce(after(dora) + timedelta(hours=1))
     assert [message.edits for message in discord.messages] == [0, 1, 1]
     assert discord.messages[2].embed["description"].count("Before: ada.") == 1
-    assert discord.messages[2].embed["image"]["url"] != before, "Discord would show the picture of before"
+    assert discord.messages[2].embed["image"]["url"] != before, "Discord would show the old picture"
 
 
 def test_messages_drop_a_disqualified_time_even_if_its_author_keeps_the_rank(cup: Cup, discord: Discord) -> None:
-    """From the podium of a later message, from the gain of a later record, and from the end."""
+    """The time is in the podium of a later message, in the gain of a later record, and in the final standings."""
     ada, better_ada = judged(cup.board, "ada", 2.0, day=0), judged(cup.board, "ada", 3.0, day=0.1)
     bob, better_bob = judged(cup.board, "bob", 1.0, day=0.2), judged(cup.board, "bob", 1.5, day=0.3)
     carol, best_ada = judged(cup.board, "carol", 0.8, day=0.4), judged(cup.board, "ada", 4.0, day=0.5)
@@ -706,7 +706,7 @@ def test_messages_drop_a_disqualified_time_even_if_its_author_keeps_the_rank(cup
     assert of_carol.embed["title"].startswith("carol is third") and final.embed["title"].endswith("has closed")
 
     def gone(judgement: Judgement, hour: int) -> list[tuple[str, str]]:
-        """Of those three, fields and words before."""
+        """How often the three messages had such fields and words before."""
         before = [(one.embed["description"], str(one.embed["fields"])) for one in (of_carol, of_ada, final)]
         cup.moderate(Action.DISQUALIFY, judgement, DEADLINE + timedelta(hours=hour))
         cup.announce(DEADLINE + timedelta(hours=hour, minutes=1))
@@ -720,7 +720,7 @@ def test_messages_drop_a_disqualified_time_even_if_its_author_keeps_the_rank(cup
         "speedup 1.33× over their own record" in words
         and "speedup 2.00× over their own record" in of_ada.embed["description"]
     )
-    assert final.edits == 1, "her best is another file"
+    assert final.edits == 1, "her best is a different file"
 
 
 def test_final_standings_recount_entries_when_one_below_the_podium_is_disqualified(cup: Cup, discord: Discord) -> None:
@@ -752,11 +752,11 @@ def test_a_deleted_message_is_not_edited_twice(cup: Cup, discord: Discord) -> No
     assert cup.announce(after(grace) + timedelta(hours=2)) == []
 
 
-# What fails.
+# Failures.
 
 
 def assert_converged(cup: Cup, discord: Discord, wanted: set[str], now: datetime) -> None:
-    """After two clean runs: nothing twice, at most one message missing, and that one was named as in doubt."""
+    """After two clean runs: no message twice, at most one missing, and a summary named it as doubtful."""
     for minutes in (10, 20):
         cup.announce(now + timedelta(minutes=minutes))
     titles = discord.titles()
@@ -772,7 +772,7 @@ def assert_converged(cup: Cup, discord: Discord, wanted: set[str], now: datetime
 
 @pytest.fixture
 def due_now(cup: Cup) -> tuple[set[str], datetime]:
-    """Three messages that are due."""
+    """Three messages are due."""
     ada, linus, grace, *_ = season(cup.board)
     linus, grace = (
         judged(cup.board, "linus", 0.5, day=0.1),
@@ -905,11 +905,11 @@ def test_a_refused_message_holds_up_no_other_and_is_finally_given_up(
 
 
 class Struck(BaseException):
-    """The machine is gone in the middle of a run."""
+    """The machine goes away during a run."""
 
 
 class Failing(LedgerBranch):
-    """A branch at whose nth commit something happens, before it is pushed or after."""
+    """A branch where something happens at the nth commit, before or after its push."""
 
     left = 0
     after = False
@@ -962,7 +962,7 @@ def test_a_run_that_ends_at_any_commit_is_continued_without_repeats(
 def test_a_run_that_ends_at_any_discord_call_is_continued_without_repeats(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], call: int, is_after: bool
 ) -> None:
-    """1 looks whether the webhook is there, 2 to 4 post."""
+    """Call 1 checks that the webhook exists, calls 2 to 4 post."""
     wanted, now = due_now
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DiscordChannel, "_try", struck_at(call, DiscordChannel._try, is_after=is_after))
@@ -991,7 +991,7 @@ def test_the_next_run_completes_an_interrupted_correction(cup: Cup, discord: Dis
 
 
 def struck_at(call: int, method: Callable[..., Any], *, is_after: bool) -> Callable[..., Any]:
-    """A method at whose nth call the machine is gone: before it is done, or after."""
+    """A method whose nth call ends with the machine, before or after it takes effect."""
     calls = itertools.count(1)
 
     def wrapped(*words: Any) -> Any:
@@ -1009,7 +1009,7 @@ def struck_at(call: int, method: Callable[..., Any], *, is_after: bool) -> Calla
 def test_two_concurrent_runs_post_each_message_once(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:
-    """The second reads the ledger before the first has written to it."""
+    """The second run reads the ledger before the first writes to it."""
     wanted, now = due_now
     clean = cup.open
 
@@ -1053,11 +1053,11 @@ def test_an_unreadable_intent_still_counts_as_an_intent(cup: Cup, discord: Disco
     assert "left out" in only(cup.announce(after(ada))) and not discord.messages
 
 
-# Looking at them.
+# Rendered.
 
 
 def one_of_each(folder: Path) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
-    """A message of each kind, and a withdrawn one, as Discord received them; and their pictures, by address."""
+    """A message of each kind and a withdrawn one, as Discord received them, and their pictures by address."""
     pictures: dict[str, bytes] = {}
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -1067,7 +1067,7 @@ def one_of_each(folder: Path) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
         cup.has_pictures = True
 
         def announce_now(now: datetime) -> None:
-            """Discord fetches a picture once, when its message is posted."""
+            """Run `announce`; Discord fetches a picture once, when its message is posted."""
             cup.announce(now)
             images = [message.embed.get("image") for message in discord.messages]
             if new := [image["url"] for image in images if image and image["url"] not in pictures]:
@@ -1106,7 +1106,7 @@ benchmarks: [{size: 4096, seed: 2146}]
 
 
 def test_each_kind_of_message_fits_discords_layout(tmp_path: Path) -> None:
-    """Laid out within Discord's width, nothing cut off or laid over something else; `make announcements` shows it."""
+    """Within Discord's width, nothing is cut off or overlaps; `make announcements` shows it."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
     if not chromium.PROGRAM:
         pytest.skip(chromium.MISSING)
@@ -1129,7 +1129,7 @@ def test_each_kind_of_message_fits_discords_layout(tmp_path: Path) -> None:
 
 
 WIDTHS = """() => [...document.querySelectorAll(".image")].map(one => one.naturalWidth)"""
-"""Of the pictures as they were drawn; a box has none."""
+"""The widths of the pictures; a box has none."""
 
 SPILLS = """() => [...document.querySelectorAll(".embed *")].filter(one => {
   const inside = one.closest(".embed").getBoundingClientRect(), box = one.getBoundingClientRect();

@@ -112,7 +112,7 @@ def test_the_last_field_says_how_many_fields_are_left_out() -> None:
     assert len(kept) == 25 and kept[-1]["name"] == "… and 16 more" and kept[23]["name"] == "GPU23"
 
 
-# All news, at its worst.
+# All news, in the worst case.
 
 LOOK = Look(competition=HOSTILE, site="https://kernels.github.io/cup/")
 TIME = Interval(value=412.3, low=410.0, high=414.0)

@@ -1,4 +1,4 @@
-"""The rooms of ARCHITECTURE.md against the code: who may import whom, and where torch may be."""
+"""The code follows the tables of ARCHITECTURE.md: which room may import which, and where torch may be."""
 
 import ast
 import functools
@@ -14,14 +14,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ZONES = ("harness", "scripts", "benchmarks")
 MOST_FILES = 16
-"""In one folder."""
+"""The most files in a folder."""
 LOADS_THE_JUDGE = ("scripts/commands", "scripts/tasks", "scripts/doctor")
 
 
 @dataclass(frozen=True)
 class Room:
     path: str
-    """A folder without the folders in it, or one file."""
+    """A folder without its subfolders, or one file."""
     may_import_torch: bool = False
     is_shared: bool = False
 
@@ -37,7 +37,7 @@ def rooms(zone: str) -> tuple[Room, ...]:
 @dataclass(frozen=True)
 class Import:
     file: str
-    """The file with the import, as `scripts/cli.py`."""
+    """The file with the import, such as `scripts/cli.py`."""
     target: str
     """Its imports: `harness/task/task.py` for ours, else a package's name."""
     line: int
@@ -53,7 +53,7 @@ def files(zone: str) -> list[str]:
 
 @functools.cache
 def imports(zone: str) -> tuple[Import, ...]:
-    """All of them, those for type checkers, too."""
+    """All imports, even those for type checkers only."""
     found = (one for file in files(zone) for one in imports_of(file, ast.parse((ROOT / file).read_text("utf-8"))))
     return tuple(dict.fromkeys(found))
 
@@ -63,7 +63,7 @@ def imports_of(file: str, tree: ast.AST, *, is_lazy: bool = False) -> Iterator[I
         if isinstance(node, ast.Import):
             yield from (Import(file, target_of(alias.name), node.lineno, is_lazy) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}:{node.lineno}: imports are absolute here"
+            assert node.level == 0, f"{file}:{node.lineno}: imports must be absolute"
             assert node.module
             for alias in node.names:
                 yield Import(file, target_of(node.module, alias.name), node.lineno, is_lazy)
@@ -96,7 +96,7 @@ def room_of(file: str) -> Room:
 
 
 def is_package(file: str) -> bool:
-    """The front doors of packages hold docstrings, and the version."""
+    """Files `__init__.py` hold docstrings, and the version."""
     return file.endswith("__init__.py")
 
 
@@ -237,5 +237,5 @@ def test_every_package_is_installed():
 
 
 def test_the_site_folder_contains_no_python():
-    # With an __init__.py it could hide the standard library's `site`.
+    # With an `__init__.py` it could hide the standard library's `site`.
     assert not list((ROOT / "site").rglob("*.py"))

@@ -1,4 +1,4 @@
-"""The judge's artifact is hostile input: every forged field and every odd zip is refused."""
+"""The judge's artifact is hostile input: forged fields and odd zips are refused."""
 
 import io
 import json
@@ -259,6 +259,6 @@ def test_a_time_below_the_hardware_floor_is_held_unless_possibly_cached() -> Non
     assert timing(0.5).bound_us == 1.0
     assert "the hardware's floor of 51.2 µs" in floored(working("512000000"), 10_000.0)
     assert floored(working("508000000"), 10_000.0) == ""
-    # A hundred megabytes may lie in a cache, which is faster than the memory whose floor is 100 µs.
+    # A hundred megabytes may fit into a cache, which is faster than the memory that the floor of 100 µs is for.
     assert floored(working("100000000")) == ""
     assert floored(replace(BOARD, task=replace(BOARD.task, work=None))) == ""

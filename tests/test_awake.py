@@ -1,4 +1,4 @@
-"""However a judge ends, everything that it started ends with it: spinners, players, the warm parent."""
+"""When a judge ends, however that happens, everything that it started ends: spinners, players, the warm parent."""
 
 import contextlib
 import json
@@ -49,7 +49,7 @@ def test_no_process_outlives_a_judge():
             family = json.loads(judge.stdout.readline())
             spinners = [pid for pid in family if os.sched_getscheduler(pid) == os.SCHED_IDLE]
             assert len(spinners) == len(os.sched_getaffinity(0)) - 1
-            # warm parent, keeper, player, its child; bubblewrap's own two
+            # warm parent, keeper, player, its child; two of bubblewrap
             assert len(family) == len(spinners) + (6 if kind == "bubblewrap" else 4)
             judge.send_signal(end)
             judge.wait()

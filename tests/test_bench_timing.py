@@ -1,4 +1,4 @@
-"""The measuring of times and duels: its statistics, its tables, and that an interruption loses nothing."""
+"""The benchmarks of times and duels: statistics, tables, and interruptions, which lose nothing."""
 
 import json
 from io import StringIO

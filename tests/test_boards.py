@@ -1,4 +1,4 @@
-"""`board`, `mine`, `history`, `compare`: the same from a ledger and from the site that was made of it."""
+"""`board`, `mine`, `history`, `compare`: the same output from a ledger and from its site."""
 
 import json
 import re
@@ -33,7 +33,7 @@ from tests.test_standings import season as played
 
 @pytest.fixture(scope="module")
 def season(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A made-up season with two results taken out, and its site, in `_site`."""
+    """A made-up season with two results moderated, and its site, in `_site`."""
     folder = tmp_path_factory.mktemp("season")
     made = make_season(folder, Size(tasks=2, gpus=2, authors=6, judgements=60), seed=3)
     *_, late, last = made.ledger.judgements("matmul", "H100").judgements
@@ -52,7 +52,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @contextmanager
 def serving(handler: object) -> Iterator[str]:
-    """A site's address, on loopback."""
+    """Serve a site on loopback; its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)  # type: ignore[arg-type]
     thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -92,7 +92,7 @@ def source(season: Path) -> LedgerSource:
     return LedgerSource(Ledger(season / "ledger"), season / "tasks")
 
 
-# Both ways.
+# From ledger and site.
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def by_name(tasks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {task["name"]: task | {"gpus": sorted(task["gpus"])} for task in tasks}
 
 
-# What goes wrong.
+# Errors.
 
 
 def test_an_unknown_author_is_not_ranked_on_any_board(site, capsys) -> None:

@@ -1,4 +1,4 @@
-"""Each lock of `.github/actions` has all that the commands import, and all that these packages need: pip adds nothing."""
+"""Each lock of `.github/actions` has every package that the commands import, and their dependencies: pip adds none."""
 
 import os
 import re
@@ -27,7 +27,7 @@ class Blocker:
 sys.meta_path.insert(0, Blocker())
 """
 MISSING = {"PIL", "arro3", "discord_webhook", "jinja2", "markdown_it", "numpy", "pygments", "rich", "torch"}
-"""Modules that our packages need elsewhere, and the bot must do without."""
+"""Modules that other commands import, and the bot must not."""
 
 
 def locked(action: str) -> dict[str, str]:
@@ -39,7 +39,7 @@ def locked(action: str) -> dict[str, str]:
 
 
 def needed(requirements: list[Requirement]) -> Iterator[str]:
-    """All packages that these need, on the machine of the jobs: Linux, CPython 3.12."""
+    """All dependencies of these packages on the machine of the jobs: Linux, CPython 3.12."""
     environment = {"python_version": "3.12", "python_full_version": "3.12.3"}
     seen: set[str] = set()
     while requirements:
@@ -62,7 +62,7 @@ def test_a_lock_contains_exactly_the_packages_it_needs(action: str, left_out: se
     extras, wanted = project["optional-dependencies"], list(project["dependencies"])
     wanted += [line for line in extras[action] if not line.startswith("pullrank[")] + extras["bot"]
     found = [one for one in map(Requirement, wanted) if one.name not in left_out]
-    # What only older Pythons need stays in a lock for all of them.
+    # A lock for all Pythons also has what only older ones need.
     assert set(locked(action)) == set(needed(found))
 
 
@@ -72,7 +72,7 @@ def test_both_locks_hold_the_same_versions() -> None:
 
 
 class FreshProcesses(Scene):
-    """Each command in its own Python, which finds the bot's packages alone."""
+    """Runs each command in a new Python that has only the bot's packages."""
 
     def call(self, *arguments: str) -> int:
         blocker = self.folder / "blocker"
@@ -97,7 +97,7 @@ def test_the_bots_commands_need_only_packages_in_its_lock(tmp_path: Path, monkey
         assert scene.report(run) == 0
         scene.world.finish_run(run, "success")
         assert scene.reconcile() == 0
-        # A message for people, too.
+        # And a message for people.
         monkeypatch.delenv("GITHUB_TOKEN")
         assert scene.call("ci", "intake") == 2
         code = "import scripts.bot.check.check_tasks, scripts.bot.reconcile.strangers"

@@ -1,4 +1,4 @@
-"""Bundles: what goes in comes out, whatever was touched is noticed, and harness.pyz judges one by itself."""
+"""Bundles: reading returns what was packed and notices every change, and harness.pyz judges a bundle by itself."""
 
 import hashlib
 import io
@@ -73,7 +73,7 @@ def members_of(content: bytes) -> dict[str, bytes]:
 
 
 def resealed(members: dict[str, bytes]) -> bytes:
-    """A bundle of these members, with a manifest that names them all."""
+    """A bundle of these members, with a matching manifest."""
     rest = {name: content for name, content in members.items() if name != "manifest.json"}
     manifest = {"format": "pullrank-bundle", "version": 1, "members": {n: sha256(c) for n, c in rest.items()}}
     return zip_of({"manifest.json": json.dumps(manifest).encode(), **rest})
@@ -128,7 +128,7 @@ def test_packing_the_same_contents_gives_the_same_bytes():
 
 
 def shared_task(tree: Path) -> Task:
-    """A task whose utils.py is next to its folder, as in KernelBot's tasks."""
+    """A task whose utils.py is next to its folder, as in KernelBot."""
     folder = tree / "mine"
     folder.mkdir(parents=True)
     for path in VECTORADD.rglob("*"):
@@ -274,7 +274,7 @@ def test_a_champion_file_that_does_not_match_its_description_is_refused():
         read_bundle(resealed(members | {"champion.py": b"def custom_kernel(data): return 1\n"}))
 
 
-# What follows runs harness.pyz as a judge's machine does.
+# The rest runs harness.pyz as a judge's machine does.
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +283,7 @@ def pyz() -> bytes:
 
 
 class Machine:
-    """A judge's machine: a folder with nothing in it but a bundle and the harness that came with it."""
+    """A judge's machine: a folder with only a bundle and its harness."""
 
     def __init__(self, folder: Path, bundle: bytes, pyz: bytes) -> None:
         self.folder = folder
@@ -339,7 +339,7 @@ def test_harness_pyz_judges_a_bundle_in_an_empty_folder(pyz, tmp_path):
     assert (judgement.verdict, judgement.sandbox.kind) == ("AC", "bubblewrap")
     assert judgement.edition == load_task(VECTORADD).board("CPU").edition
     assert judgement.submission.head_sha == "a" * 40
-    assert judgement.harness.digest == harness_digest(), "from the zip it is the same as from the folder"
+    assert judgement.harness.digest == harness_digest(), "the zip gives the same as the folder"
     assert judgement.run_url == "https://github.com/o/r/actions/runs/1"
     assert "judge: test 5 of 5" in done.stderr.splitlines()
     assert judge.left_behind == {"judgement.json"}
@@ -373,7 +373,7 @@ def test_a_bundle_with_another_digest_exits_with_2(pyz, tmp_path):
     done = judge.judge("--sandbox", "none", "--digest", "0" * 64)
     assert done.returncode == 2
     assert "not made for this judging" in judge.error
-    assert judge.left_behind == {"error.json"}, "an older judgement must not be taken for this one"
+    assert judge.left_behind == {"error.json"}, "an older judgement could be taken for this one"
 
 
 def test_a_bundle_with_the_expected_digest_is_judged(pyz, tmp_path):

@@ -1,4 +1,4 @@
-"""Control groups: what is read from their files, and what of ours is made and removed."""
+"""Control groups: reading their files, making ours, and removing them."""
 
 import os
 import subprocess
@@ -49,11 +49,11 @@ def test_events_are_counted_by_their_whole_name(text, event, count):
 @pytest.mark.parametrize(
     ("has", "hands_on", "written"),
     [
-        ("cpu memory pids", "memory pids", "memory pids"),  # as it should be
+        ("cpu memory pids", "memory pids", "memory pids"),  # the normal case
         ("cpu memory pids", "cpu", "+memory +pids"),
         ("cpu memory pids", "pids", "+memory +pids"),
         ("memory", "", "+memory"),
-        ("cpu pids", "cpu", "cpu"),  # without memory, it is better left alone
+        ("cpu pids", "cpu", "cpu"),  # without memory, the judge leaves it alone
         ("", "", ""),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_players_group_lists_its_processes_and_is_removed_on_close(group, slee
     player = freezer.CgroupFreezer(group.folder, sleeper)
     assert player.processes() == [sleeper]
     player.stop()
-    os.kill(sleeper, 9)  # it is frozen, and ends all the same
+    os.kill(sleeper, 9)  # a frozen process ends all the same
     freezer.await_end([sleeper])
     player.close()
     assert not player.folder.exists()

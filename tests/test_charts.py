@@ -1,4 +1,4 @@
-"""Where the marks of the charts stand."""
+"""The positions of the marks in charts."""
 
 import math
 import re
@@ -29,7 +29,7 @@ def bests(*times_us: float) -> list[Best]:
 
 
 def dots(path: str) -> list[float]:
-    """The positions of one run's dots: each but the first is relative to the one before."""
+    """The positions of one run's dots: in the path, each is relative to the one before."""
     return list(accumulate(float(part.split()[0]) for part in re.split("[Mm]", path)[1:]))
 
 

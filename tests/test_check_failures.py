@@ -1,6 +1,6 @@
-"""One call of a `/check` fails, each call in turn: the next `/check` tells all, once.
+"""One call of a `/check` fails, each call in turn: the next `/check` reports everything once.
 
-Nothing reconciles checks: a maintainer asked for one, sees that its run failed, and asks once more.
+Nothing reconciles checks: the maintainer who asked for one sees that its run failed, and asks again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.test_ci_check import FIT, RIGHT, ask, asked, comments, files_of, zipp
 
 API = "* /[rg]*/*"
 CALLS = 9
-"""Of a check of one task, after the comment that asks for it was heard."""
+"""The calls of a check of one task, after intake."""
 HOW = {
     "an outage": (Failure(status=503), 1000),
     "502 after it was done": (Failure(status=502, is_done=True), 1),
@@ -35,7 +35,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def step(scene: Scene, job: str, *arguments: str, **environment: str) -> bool:
-    """Whether a step of a job succeeded.  An outage ends with the step in which it began."""
+    """Whether a step of a job succeeded.  An outage ends with the step where it began."""
     code = scene.step(*arguments, workflow="check.yml", job=job, **environment)
     if any(entry.status >= 500 for entry in scene.server.log[-3:]):
         scene.server.failures.clear()
@@ -43,7 +43,7 @@ def step(scene: Scene, job: str, *arguments: str, **environment: str) -> bool:
 
 
 def play(scene: Scene, run: Run) -> None:
-    """A run of check.yml, but for the judge's own job, which has nothing to do with GitHub."""
+    """A run of check.yml, without the judge's own job, which makes no calls to GitHub."""
     is_prepared = step(scene, "prepare", "prepare-check", "--out", str(scene.folder / f"bundle-{run.id}"), **asked(run))
     if is_prepared:
         lines = b"".join(result.to_line() for result in (FIT, *RIGHT))
@@ -67,7 +67,7 @@ def test_a_check_without_failures_makes_the_expected_number_of_calls(scene: Scen
 
 
 def sampled() -> list[tuple[int, str]]:
-    """Every call in the worst way, and in turns in each of the others."""
+    """Every call fails in the worst way, and also in one of the other ways, in turn."""
     worst, *others = HOW
     return [(nth, how) for nth in range(1, CALLS + 1) for how in (worst, others[nth % len(others)])]
 

@@ -1,4 +1,4 @@
-"""`make check-gpu`: the frame with probes of its own, and rehearsals with a CPU and a driver of ours in the GPU's place."""
+"""`make check-gpu`: its frame with small probes, and rehearsals with a CPU and our own driver in place of a GPU."""
 
 import ast
 import json
@@ -87,7 +87,7 @@ def wants_a_sandbox(options):
 
 
 def run_probes(folder, *probes, summary=None, **options):
-    """The table's rows of these probes, by name."""
+    """The rows of the table after these probes, by name."""
     stage = Stage(number=1, title="own", probes=lambda _: probes, summary=summary)
     frame = CheckFrame(Records(folder), [stage], CheckOptions(), asked=(1,), **{"budget_s": 60, **options})
     frame.run_stages(time.monotonic())
@@ -144,7 +144,7 @@ def test_what_a_probe_has_started_ends_with_it(tmp_path):
     stat = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
     give_up = time.monotonic() + 60
     while stat.exists() and stat.read_text().split()[2] != "Z":  # Z: it has ended, and its parent has not waited for it
-        assert time.monotonic() < give_up, "it still runs a minute after it was killed"
+        assert time.monotonic() < give_up, "it still runs, a minute after its kill"
         time.sleep(0.01)
 
 
@@ -257,7 +257,7 @@ def test_a_terminated_run_leaves_complete_tables_and_resumes(tmp_path):
 
 @pytest.fixture(scope="module")
 def open_folder():
-    """A temporary folder that every user can reach."""
+    """A temporary folder that every user can enter."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -411,7 +411,7 @@ def test_a_whole_rehearsal_has_every_result_and_no_failure(tmp_path):
     assert shown["PyTorch"] == "AC"
     judged = next(one for one in lines(tmp_path) if one["name"] == "judge: spins, 1")
     (taken,) = judged["data"]["taken"]
-    # What spins until a clock says so is the one kernel whose time is known.
+    # Only a kernel that spins until a given time has a known duration.
     assert 290 < taken["us"] < 2000
     assert taken["low"] <= taken["ratio"] <= taken["high"] and taken["bound_us"] > 0
     assert 0.5 < taken["ratio"] < 2

@@ -1,4 +1,4 @@
-"""The checker: which outputs are right, what a participant is told, and which faults are the task's own."""
+"""The checker: right and wrong outputs, the messages for participants, and faults of the task itself."""
 
 import sys
 from contextlib import nullcontext
@@ -43,7 +43,7 @@ CASE = {"size": 8, "seed": 1}
 
 
 def board(folder: Path, *parts: str, **shared: str) -> Board:
-    """A board whose reference.py is made of `parts`, after two lines of imports."""
+    """A board whose reference.py consists of `parts`, after two lines of imports."""
     reference = "import torch\nfrom harness.reference.checker import compare\n" + "".join(
         parts or (GENERATE, KERNEL, CHECK)
     )
@@ -257,7 +257,9 @@ def check_implementation(data, output):
 
 
 def test_an_output_whose_shape_exhausts_gpu_memory_is_a_wrong_answer(tmp_path: Path) -> None:
-    reference = Reference(board(tmp_path, GENERATE, FULL), "meta")  # torch's device without memory: as good as full
+    reference = Reference(
+        board(tmp_path, GENERATE, FULL), "meta"
+    )  # torch's device without memory, which acts like a full one
     data = reference.generate(CASE, 7)
     assert reference.objection(data, torch.zeros(8, 1, device="meta")) == "output has shape (8, 1), expected (8,)"
     assert reference.objection(data, torch.zeros(8, device="meta")) == (

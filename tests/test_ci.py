@@ -1,4 +1,4 @@
-"""`pullrank ci`: help, a strict environment, and what is written for the steps that follow."""
+"""`pullrank ci`: help, a strict environment, and outputs for later steps."""
 
 import re
 from collections.abc import Iterator
@@ -110,7 +110,7 @@ def test_a_report_with_an_invalid_result_or_run_id_is_refused(
     assert run(["ci", "report"]) == 2
 
 
-# What is written.
+# Outputs.
 
 
 def test_outputs_are_single_lines(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_no_row_is_called_unmerged_without_the_history_of_main(scene: Scene) -> 
     assert (scene.folder / "summary").read_text().count("git history is incomplete") == 1
 
 
-# What Discord is told.
+# Discord.
 
 
 def announce(scene: Scene, **environment: str) -> int:

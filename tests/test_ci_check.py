@@ -1,6 +1,6 @@
-"""`/check`: tasks of a fork are packed as data, judged wholly behind walls, and what they say of themselves is hostile.
+"""`/check`: tasks of a fork are packed as data and run only in the sandbox, and their output is hostile text.
 
-Tables of what is planned and found out; then the shipped steps against a GitHub on loopback, with a real judge.
+First tables of plans and results; then the shipped steps against a GitHub on loopback, with a real judge.
 """
 
 import io
@@ -53,7 +53,7 @@ HOSTILE = "</td> @everyone <!-- pullrank tasks --> ![x](http://e.vil/) | a | `b`
 
 
 def files_of(name: str = "tiny", **changes: str | None) -> dict[str, str]:
-    """tests/tasks/tiny under another name; a change of None takes a file away."""
+    """tests/tasks/tiny under another name; a change of None removes a file."""
     files = {
         str(path.relative_to(TINY)): path.read_text() for path in TINY.rglob("*") if path.suffix in (".py", ".yml")
     }
@@ -75,7 +75,7 @@ def changed(*paths: str, status: str = "modified") -> tuple[ChangedFile, ...]:
     return tuple(ChangedFile(path=path, status=status) for path in paths)
 
 
-# What is to be found out.
+# Plans.
 
 
 def test_a_touched_task_is_run_with_all_its_examples(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_commit_must_be_a_full_hash(sha: str, monkeypatch: pytest.MonkeyPatch)
         _require_asked()
 
 
-# What was found out.
+# Results.
 
 PLAN = TaskPlan(
     name="tiny", examples=(("accepted/plain.py", Verdict.ACCEPTED), ("wrong_answer/identity.py", Verdict.WRONG_ANSWER))
@@ -348,13 +348,13 @@ def test_hostile_text_is_inert_in_the_comment_and_check_run() -> None:
 
 
 def fenced(body: str) -> str:
-    """The block of code in a text, whose fence has four backticks or more."""
+    """The code block in a text; its fence has at least four backticks."""
     start = body.index("````")
     return body[start : body.rindex("````")]
 
 
 def outside_of_code(body: str) -> str:
-    """What a reader of Markdown takes for text."""
+    """The text outside of code blocks, as Markdown defines them."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(body)
@@ -384,7 +384,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def ask(scene: Scene, files: Mapping[str, str]) -> tuple[Pull, Run]:
-    """A pull request that changes tasks, and a maintainer's `/check`."""
+    """Open a pull request that changes tasks, and comment `/check` as a maintainer."""
     pull = scene.world.open_pull(scene.alice, files)
     scene.intake()
     scene.world.add_comment(pull.number, scene.world.owner, "/check")
@@ -415,7 +415,7 @@ def comments(scene: Scene, pull: Pull) -> list[str]:
 
 
 def run_check(bundle: Path, digest: str, *arguments: str, **environment: str) -> tuple[int, Path]:
-    """The job `check`, as check.yml runs it; exit code and the folder that it hands over."""
+    """Run the job `check` as in check.yml; its exit code, and the folder with its result."""
     out = bundle.parent / f"{bundle.name}-checked"
     command = [sys.executable, "-I", bundle / "harness.pyz", "check", bundle, "--digest", digest]
     command += ["--out", out / "checked.jsonl", *arguments]
@@ -558,7 +558,7 @@ def test_the_shipped_workflows_judge_with_the_judge_in_the_bundle(
     assert contest.rows("tiny/CPU") == ["alice"]
 
 
-# The walls.
+# The sandbox.
 
 SPY = """
 import json, os, socket, sys
@@ -597,14 +597,14 @@ def check_implementation(data, output):
 
 
 def spying(canary: Path, port: int) -> dict[str, str]:
-    """A task whose reference looks around, and tells what it saw as the reason of a wrong answer."""
+    """A task whose reference looks around, and reports what it saw as the reason for a wrong answer."""
     reference = files_of()["tasks/tiny/reference.py"].partition("def check_implementation")[0]
     spy = SPY.format(canary=str(canary), root=str(ROOT), home=str(Path.home()), port=port)
     return files_of("spy", reference_py=reference + spy + CHECK)
 
 
 def packed(tmp_path: Path, files: Mapping[str, str], name: str) -> tuple[Path, str]:
-    """A bundle as `prepare` writes it, and its digest."""
+    """A bundle like that of `prepare`, and its digest."""
     tree = tree_of(tmp_path / "head", files)
     tasks = pack_tasks(tree, make_plans(tree, changed(f"tasks/{name}/task.yml")))
     bundle = tmp_path / "bundle"
@@ -667,7 +667,7 @@ print("::set-output name=x::y")
 
 
 def forged(tmp_path: Path, lines: bytes) -> MachineAnswer:
-    """The result of tiny, if its reference writes lines of its own wherever it can."""
+    """The result of tiny if its reference writes extra lines wherever it can."""
     reference = files_of()["tasks/tiny/reference.py"] + FORGERY.format(lines=lines)
     bundle, digest = packed(tmp_path, files_of("tiny", reference_py=reference), "tiny")
     return read_answer(zipped_folder(run_check(bundle, digest)[1]))

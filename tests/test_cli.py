@@ -1,4 +1,4 @@
-"""The command line as its users meet it: help, exit codes, messages, JSON, and what Ctrl-C leaves behind."""
+"""The command line as its users see it: help, exit codes, messages, JSON, and Ctrl-C."""
 
 import ctypes
 import json
@@ -98,11 +98,11 @@ def test_help_is_quick_and_loads_no_command():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.stdout.endswith("set()\n")
-    # Of the processor's time: how long it takes by the clock depends on who else is using the machine.
+    # CPU time: the wall-clock time depends on other users of the machine.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.3
 
 
-# What goes wrong.
+# Errors.
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_site_is_built_from_an_empty_ledger_and_served_until_ctrl_c(tmp_path, 
 
 
 BROKEN = "def custom_kernel(data:\n"
-"""A file that is refused before it runs, so that no mode needs a player for it."""
+"""A file that is refused before it runs, so that no mode starts a player for it."""
 
 
 @pytest.mark.parametrize(("source", "code", "verdict"), [(GOOD, 0, Verdict.ACCEPTED), ("", 1, Verdict.COMPILE_ERROR)])
@@ -385,7 +385,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def orphans():
-    """Processes that a process of ours left running: they become our children."""
+    """Make this process adopt orphans, to find processes that others left running."""
     become_subreaper, known = 36, set(children(os.getpid()))
     ctypes.CDLL(None).prctl(become_subreaper, 1)
     yield lambda: [pid for pid in children(os.getpid()) if pid not in known and is_running(pid)]
@@ -394,14 +394,14 @@ def orphans():
 
 @pytest.fixture
 def stages():
-    """A folder for temporary files of our own, since other tests may be judging at the same time; players may enter it."""
+    """Our own folder for temporary files, since other tests may be judging at the same time; players may enter it."""
     with tempfile.TemporaryDirectory(prefix="stages-") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 
 
 def cgroups_of(pid: int) -> list[Path]:
-    """The cgroups that the judge with this pid has made."""
+    """The cgroups of the judge with this pid."""
     return [path for path in Path("/sys/fs/cgroup").rglob(f"pullrank-{pid}*") if path.is_dir()]
 
 
@@ -450,7 +450,7 @@ def test_a_stopped_judge_leaves_no_processes_files_or_cgroups(
 
 
 def drawn(monkeypatch, *, terminal: bool) -> str:
-    """What two jobs show, in which ten seconds pass before each step."""
+    """The display of two jobs, with ten seconds before each step."""
     now = 0.0
     monkeypatch.setattr("scripts.common.terminal.time.monotonic", lambda: now)
     file = StringIO()
@@ -465,7 +465,7 @@ def drawn(monkeypatch, *, terminal: bool) -> str:
 
 
 def times_shown(guesses_s: list[float], steps: list[tuple[float, float | None]], monkeypatch) -> list[str]:
-    """The times left that are shown when jobs take these seconds, each with the judge's estimate at its end."""
+    """The remaining times that are shown when jobs take these seconds, each with the judge's estimate at its end."""
     now = 0.0
     monkeypatch.setattr("scripts.common.terminal.time.monotonic", lambda: now)
     file = StringIO()
@@ -484,8 +484,8 @@ def test_a_single_job_shows_only_the_judges_estimate(monkeypatch):
 
 def test_the_time_left_of_several_jobs_follows_from_the_finished_ones(monkeypatch):
     assert times_shown([10, 10, 20], [(30, 5), (10, None), (10, 15)], monkeypatch) == [
-        "",  # no job is finished, so there is no estimate
-        " (about 1 min 20 s left)",  # 30 s each: 20 s of this one, 60 s of the next one
+        "",  # no estimate before the first job has ended
+        " (about 1 min 20 s left)",  # 30 s each: 20 s of this job, 60 s of the next ones
         " (about 15 s left)",
     ]
 

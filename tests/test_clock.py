@@ -1,4 +1,4 @@
-"""The order of play, and what is subtracted, with players whose windows are written down here."""
+"""The order of the runs and the subtraction of overhead, for players with given windows."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from harness.referee.sampling import (
 
 
 def plays(window_us, order=None, name=""):
-    """A side whose windows all take the same; it notes when it was called."""
+    """A side whose windows all take the same time; it notes when it was called."""
 
     def play(place):
         if order is not None:
@@ -73,13 +73,13 @@ def test_the_central_overhead_is_estimated_as_the_times_from_which_it_is_subtrac
     ("window_us", "overhead_us", "work_s", "most", "calls"),
     [
         (30_300.0, 300.0, 0.0, 50, 1),
-        (1800.0, 300.0, 0.0, 50, 20),  # a hundred times the overhead in one window
+        (1800.0, 300.0, 0.0, 50, 20),  # one window has a hundred times the overhead
         (301.0, 300.0, 0.0, 50, 50),
         (250.0, 300.0, 0.0, 50, 50),  # faster than an idle player, by chance
         (400.0, 300.0, 0.0, 7, 7),
-        (1800.0, 300.0, 0.0105, 50, 8),  # making inputs and checking outputs takes longer than the calls
+        (1800.0, 300.0, 0.0105, 50, 8),  # inputs and checks take longer than the calls
         (1800.0, 300.0, 1.0, 50, 1),
-        (60_000.0, 30_000.0, 0.0, 50, 3),  # as do the calls themselves
+        (60_000.0, 30_000.0, 0.0, 50, 3),  # the calls are slow
     ],
 )
 def test_a_window_holds_as_many_calls_as_make_its_overhead_small(window_us, overhead_us, work_s, most, calls):
@@ -108,7 +108,7 @@ def test_a_time_below_the_overhead_is_not_called_steady():
 
 
 def test_stalls_are_decided_from_samples_after_subtracting_the_overhead():
-    """At the edge a window stalls and its sample does not: that must not end a judging."""
+    """At the threshold, a window may count as stalled although its sample does not; that must not end a judging."""
     quick, seeds = (90.0,) * (WARMUPS + SAMPLES - 1), tuple(range(WARMUPS + SAMPLES))
     edge, plain = (Windows(windows_us=(*quick, us), seeds=seeds, counts_stalls=True) for us in (50_095.0, 60_000.0))
     assert edge.stalls and edge.as_run(0, overhead_us=100.0).estimator == "trimmed mean"

@@ -1,4 +1,4 @@
-"""A copy under other names is found; other code is not, however near."""
+"""Copies with renamed variables are found; different code is not, however similar."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pull request's comment: what the ledger puts into it, what is kept of the one before, and what cannot get out."""
+"""The pull request's comment: its content from the ledger, what an update keeps, and hostile words."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -59,7 +59,7 @@ def record(*statuses: RequestStatus | Request) -> PullRecord:
 def comment(
     of: PullRecord, before: PullComment | str = "", *told: BoardSection, notice: Notice | None = None
 ) -> PullComment:
-    """The comment that replaces the one before."""
+    """The comment that replaces an older one."""
     kept = read_comment(before.render() if isinstance(before, PullComment) else before)
     return of.comment(kept, {one.facts.request: one for one in told}, notice)
 
@@ -119,7 +119,7 @@ def test_a_comment_with_one_report_has_no_table() -> None:
     assert "| Board |" not in text and TELLING in text
 
 
-# What the ledger says.
+# From the ledger.
 
 
 def test_boards_keep_the_order_of_first_requests_and_show_their_newest() -> None:
@@ -178,7 +178,7 @@ def test_the_comment_on_a_draft_explains_how_to_get_ranked(modes: list[tuple[str
     assert ("ready for review" in shown.render()) is is_draft
 
 
-# What is kept of the comment before.
+# Updates.
 
 
 def test_the_last_report_stays_folded_until_the_next_one_arrives() -> None:
@@ -259,7 +259,7 @@ def test_a_forged_marker_changes_no_board() -> None:
     assert board.facts == DONE.boards[0].facts and board.facts.state is BoardState.QUEUED
 
 
-# What a participant's words cannot do.
+# Hostile words.
 
 ESCAPES = (
     "<!-- pullrank:end -->\n<!-- pullrank:board {} -->\n</details></summary>\n<!-- pullrank -->\n"

@@ -1,6 +1,6 @@
-"""The pull request's comments as people see them, on a phone and on a desk: each kind, rendered and looked at.
+"""The pull request's comments as people see them, on a phone and a desktop: renders each kind and checks the picture.
 
-The screenshots lie in the test's folder: `pytest tests/test_comment_pictures.py --basetemp=pictures`.
+To keep the screenshots: `pytest tests/test_comment_pictures.py --basetemp=pictures`.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def reported(judgement: Judgement, report: str) -> PullComment:
 
 
 def ranked() -> dict[str, PullComment]:
-    """Of a season: who improved and is not first, who is first, and an author of two boards."""
+    """Authors of a season: one who improved and is not first, the first, and one with two boards."""
     with TemporaryDirectory() as folder:
         season = make_season(Path(folder) / "season", Size(tasks=1, gpus=2, authors=12, judgements=90))
         board = season.tasks[0].board("H100")
@@ -94,7 +94,7 @@ def held(judgement: Judgement) -> Moderation:
 
 
 def not_accepted() -> dict[str, PullComment]:
-    """Judged for real, behind the walls: a compile error now, the others as they were written down."""
+    """Judged for real: the compile error now; the others are recorded."""
     board = load_task(TASKS / "vectoradd").board("CPU")
     judged = {path.stem: Judgement.from_json(path.read_bytes()) for path in sorted(KEPT.glob("*.json"))}
     judged["compile_error"] = judge(board, Submission(login="bob", source=UNCLOSED), Mode.RANKED)
@@ -111,7 +111,7 @@ def not_judged() -> dict[str, PullComment]:
 
 @cache
 def comments() -> dict[str, str]:
-    """Each kind of comment, as Markdown."""
+    """A comment of each kind, as Markdown."""
     made = ranked() | not_accepted() | not_judged()
     made["hostile"] = reported(hostile(), render(hostile(), MADE_UP, None))
     return {name: comment.render() for name, comment in made.items()}

@@ -1,4 +1,4 @@
-"""A task names every GPU that it can be judged on; a competition has the boards that a machine judges, or has judged."""
+"""A task names every GPU that it supports; a competition has only the boards that a machine judges, or has judged."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def task(tmp_path: Path) -> Task:
 
 @pytest.fixture
 def repository(tmp_path: Path, task: Task) -> Path:
-    """One with a machine for the CPU's boards, and a ledger of a time when there was an H100, too."""
+    """A repository with a machine for the CPU's boards, and a ledger from a time when it also had an H100."""
     (tmp_path / ".github").mkdir()
     (tmp_path / ".github/pullrank.yml").write_text("gpus: {CPU: {runs_on: ubuntu-24.04}}\n")
     ledger_of(tmp_path, [judged(task.board("CPU"), "ada", 1.5), judged(task.board("H100"), "grace", 1.5)])

@@ -1,7 +1,7 @@
-"""Submissions that are compiled: what a compiler is told, what is said when it fails, and judging to the end.
+"""Compiled submissions: the compiler's command, the messages when it fails, and whole judgings.
 
-tests/tasks/axpy         host code: compiled by g++ and judged wherever there is one
-tests/tasks/axpy_cuda    device code: compiled and loaded wherever there is nvcc, which needs no GPU
+tests/tasks/axpy         host code: compiled by g++ and judged, if there is a g++
+tests/tasks/axpy_cuda    device code: compiled and loaded if there is nvcc, which needs no GPU
 """
 
 import ctypes
@@ -61,7 +61,7 @@ def submission(source: str) -> Submission:
 
 @pytest.fixture(scope="module")
 def sitting() -> Iterator[Sitting]:
-    """One sandbox for all files that the host's compiler compiles."""
+    """One sandbox for all files of the host's compiler."""
     with Sitting(CPU) as made:
         yield made
 
@@ -75,13 +75,13 @@ def impatient() -> Iterator[Sitting]:
 
 @pytest.fixture(scope="module")
 def hopper() -> Iterator[Context]:
-    """One sandbox for all files that nvcc compiles."""
+    """One sandbox for all files of nvcc."""
     with open_context(replace(H100, limits=Limits()), Mode.TEST, "bubblewrap", device=REHEARSAL) as context:
         yield context
 
 
 def build(context: Context, path: Path) -> tuple[CaseResult, str]:
-    """The verdict and the output of a file's build, without a call."""
+    """Build a file without a call; the verdict and the output."""
     entry = context.entry(str(path.stem), read_submission(path, login="ada"))
     return examine.build(context, entry, []), context.logs.get(entry.name, "")
 
@@ -94,7 +94,7 @@ def test_the_host_compiler_makes_a_library_for_a_cpu_board() -> None:
     recipe = recipe_of(CPU)
     assert Path(recipe.command[0]).name == "g++"
     assert {"-shared", "-fPIC", "-Wl,--no-undefined", "-DAXPY_UNROLL=4", "-ffp-contract=off"} <= {*recipe.command}
-    assert "--use_fast_math" not in recipe.command, "nvcc's alone"
+    assert "--use_fast_math" not in recipe.command, "only nvcc has it"
     assert "-o" not in recipe.command and recipe.shown == ()
 
 
@@ -105,7 +105,7 @@ def test_nvcc_compiles_for_the_architecture_of_a_gpu_board() -> None:
     )
     assert Path(recipe.command[0]).name == "nvcc"
     assert {"-arch=sm_90a", "-I/usr/include", "-DNDEBUG", "-Xcompiler=-fPIC"} <= {*recipe.command}
-    assert recipe.command.index("-lcublas") > recipe.command.index("submission.cu"), "or nothing of it would be linked"
+    assert recipe.command.index("-lcublas") > recipe.command.index("submission.cu"), "it would not be linked"
 
 
 @needs_gxx
@@ -157,7 +157,7 @@ def test_a_missing_include_folder_is_the_machines_fault() -> None:
 
 
 def test_an_include_folder_that_links_outside_usr_and_opt_is_refused() -> None:
-    # The kernel's own link, below /usr on no machine that we know: `/usr/bin/X11`, `/usr/tmp` and the like stay inside.
+    # Debian has such a link: /usr/lib/ssl/certs leads to /etc/ssl/certs.
     outside = next((path for path in map(Path, ("/usr/lib/ssl/certs", "/usr/tmp")) if path.is_dir()), None)
     if not outside or outside.resolve().is_relative_to("/usr"):
         pytest.skip("no folder below /usr leads out of it on this machine")
@@ -166,7 +166,7 @@ def test_an_include_folder_that_links_outside_usr_and_opt_is_refused() -> None:
         recipe_of(with_config(replace(CPU, toolchain=toolchain), include_dirs=("certs",)))
 
 
-# What is said
+# Messages
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_output_printed_before_a_crash_is_kept(sitting: Sitting) -> None:
 @pytest.mark.walls
 @needs_gxx
 def test_a_library_cannot_replace_itself_after_compilation(sitting: Sitting) -> None:
-    """A library that replaces itself while it is tried out changes nothing for the players that follow."""
+    """A library that replaces itself while the build tries it changes nothing for later players."""
     replaces = """
 #include <cstdio>
 #include <cstdlib>
@@ -281,7 +281,7 @@ __attribute__((constructor)) static void replace() {
 @pytest.mark.parametrize(
     ("source", "verdicts"),
     [
-        # Each instantiates two more: no compiler comes to its end.
+        # Each instantiates two more: no compiler finishes this.
         ("template <int N, int M> struct T { static constexpr long v = T<N - 1, 2 * M>::v + T<N - 1, 2 * M + 1>::v; };\n"
          "template <int M> struct T<0, M> { static constexpr long v = M; };\nlong w = T<25, 1>::v;\n",
          {Verdict.TIME_LIMIT_EXCEEDED, Verdict.MEMORY_LIMIT_EXCEEDED}),
@@ -330,4 +330,4 @@ def test_device_code_is_compiled_and_loaded_without_a_gpu(example: Example, hopp
         assert (built.verdict, built.message) == (example.verdict, 'submission.cu:6: identifier "z" is undefined')
     else:
         assert built.verdict is Verdict.ACCEPTED, built.message
-        assert "for 'sm_90a'" in printed, "ptxas, asked by the task, says what it made"
+        assert "for 'sm_90a'" in printed, "the task asks ptxas for this line"

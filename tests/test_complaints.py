@@ -1,6 +1,6 @@
-"""The errors of CUDA and its libraries, reworded for the person who can act on them.
+"""The errors of CUDA and its libraries, in words for the person who can act on them.
 
-The texts are torch's, CUDA's and ROCm's own, as people have reported them; none was seen on a GPU by us.
+The texts are from public reports of users of torch, CUDA and ROCm; we have seen none of them on a GPU ourselves.
 """
 
 from dataclasses import dataclass
@@ -135,7 +135,7 @@ def test_a_hanging_gpu_is_reported_after_a_time_limit(monkeypatch: pytest.Monkey
     held.set()
 
 
-# Behind the walls, with stand-ins for a GPU.
+# In the sandbox, with stand-ins for a GPU.
 
 
 ABORTS = b"""
@@ -159,7 +159,7 @@ def test_rocms_last_words_before_an_abort_become_the_message() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FailingGpu(Device):
-    """A CPU in the GPU's place that computes until `trouble` says otherwise."""
+    """A CPU in place of a GPU that works until `trouble` makes it fail."""
 
     trouble: list[str]
 

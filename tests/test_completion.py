@@ -1,4 +1,4 @@
-"""Completion, as the documents say to switch it on: click's own, with commands that are loaded when they are called."""
+"""Shell completion, switched on as the documents say: click's own, with commands that are loaded when called."""
 
 import os
 import re
@@ -19,7 +19,7 @@ GUIDE = (ROOT / "site" / "pages" / "participants-commands.md").read_text()
 
 @pytest.fixture
 def program(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `pullrank` is this repository's."""
+    """An environment where `pullrank` is this repository's."""
     script = tmp_path / "pullrank"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli "$@"\n')
     script.chmod(0o755)
@@ -50,7 +50,7 @@ LINES = {
     "pullrank submit --dr": "--draft",
     "pullrank board vec": "vectoradd",
 }
-"""What is typed before Tab, and the word that it becomes."""
+"""The text before Tab, and the completed word."""
 
 
 def guides_line(shell: str) -> str:
@@ -67,7 +67,7 @@ def test_fish_itself_completes_commands_subcommands_and_options(program: dict[st
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh on this machine")
 def test_zsh_itself_completes_commands_subcommands_and_options(program: dict[str, str]) -> None:
-    """By Tab, in a terminal: zsh completes nowhere else."""
+    """With the Tab key in a terminal: zsh completes nowhere else."""
     Path(program["HOME"], ".zshrc").write_text(f"PS1='ready> '\n{guides_line('zsh')}\n")
     terminal = Terminal(["zsh", "-d", "-i"], columns=120, folder=ROOT, environment=program)
     terminal.until("ready>")
@@ -106,7 +106,7 @@ def test_the_completion_line_in_the_guide_prints_a_script(program: dict[str, str
 
 
 def offered(line: str) -> list[str]:
-    """What stands after Tab at the end of a line."""
+    """The completions for Tab at the end of a line."""
     *words, begin = line.split(" ")
     found = ShellComplete(cli, {}, "pullrank", "_PULLRANK_COMPLETE").get_completions(words, begin)
     return [item.value for item in found]
@@ -114,7 +114,7 @@ def offered(line: str) -> list[str]:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with three tasks, two of them odd, and three authors, one of them hostile."""
+    """A repository with three tasks, two of them odd, and three authors, one hostile."""
     tasks = {
         "sort": "gpus: [CPU, H100]",
         "scan": "gpus: [B200]",

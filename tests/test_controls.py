@@ -1,13 +1,13 @@
-"""Honest code, judged for real behind the walls: accepted, every time, and never accused.
+"""Honest submissions that must always pass: false accusations would drive participants away.
 
-    tests/controls/<what>.py      a complete submission; its docstring says what honest thing it does, and may end in
-        Task: blend               which task it is for, where that is not the one that the exploits attack
-        Mode: benchmark           timed, too
-        Needs: g++, ninja         programs without which it is skipped
-    tests/controls/task/          Blend and keep count: for what is nested, changed in place, or compiled for long
+    tests/controls/<what>.py      a complete submission; its docstring says what it does, and may end in
+        Task: blend               its task, if it is not the task of the exploits
+        Mode: benchmark           also timed
+        Needs: g++, ninja         programs that it needs; without them it is skipped
+    tests/controls/task/          a task with nested inputs, changes in place, and time for long builds
 
-What a kernel returns or raises by mistake is its own trouble, too, and no attack: an answer that the referee can't
-read would be taken for a forged one.
+A kernel that returns or raises the wrong thing by mistake is wrong, but no attack: an answer that the referee cannot
+read would look forged.
 """
 
 import ast
@@ -58,12 +58,12 @@ class Control:
 
 
 CONTROLS = sorted(map(Control, sorted(FOLDER.glob("*.py"))), key=lambda control: control.task)
-"""By task: those of one are judged in one sitting."""
+"""Sorted by task: one sitting judges all controls of a task."""
 
 
 @pytest.fixture(scope="module")
 def boards():
-    """With more time than the tasks allow: here a busy machine is the only reason to need it."""
+    """With more time than the tasks allow, since the machine may be busy."""
     boards = {name: load_task(folder).board("CPU") for name, folder in TASKS.items()}
     times = {"case_timeout_s": 150, "test_timeout_s": 300, "benchmark_timeout_s": 300, "compile_timeout_s": 600}
     return {name: replace(board, limits=replace(board.limits, **times)) for name, board in boards.items()}
@@ -87,7 +87,7 @@ def test_an_honest_submission_is_accepted(control, judged):
         pytest.skip(f"players find no {' and no '.join(missing)} here")
     judgement = judged(control.task, control.source, control.mode)
     verdicts = {case.verdict for case in judgement.cases}
-    assert Verdict.SECURITY_VIOLATION not in verdicts, f"falsely accused: {judgement.message}"
+    assert Verdict.SECURITY_VIOLATION not in verdicts, f"a false accusation: {judgement.message}"
     assert verdicts == {judgement.verdict} == {Verdict.ACCEPTED}, f"{judgement.message}\n{judgement.log}"
     assert all(case.timing for case in judgement.benchmarks)
     assert bool(judgement.benchmarks) == (control.mode is Mode.BENCHMARK)
@@ -136,7 +136,7 @@ ODD_OUTPUTS = {
 @pytest.mark.parametrize("output", ODD_OUTPUTS.values(), ids=ODD_OUTPUTS)
 def test_an_odd_output_is_not_taken_for_a_forgery(output):
     packet = b'{"is":"done","output":%s}' % describe(output).encode()
-    with contextlib.suppress(TooComplex):  # refused as an output, not as a packet
+    with contextlib.suppress(TooComplex):  # refused as an output before it is sent
         assert read_answer(packet)
 
 

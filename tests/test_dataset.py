@@ -1,4 +1,4 @@
-"""`pullrank dataset`: which submissions it gives away, and that both files say the same."""
+"""`pullrank dataset`: which submissions it publishes, and that both files hold the same."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def test_open_tasks_unmerged_files_removed_results_and_chosen_authors_are_left_o
     facts = {"judgement": accepted[-1].checksum, "reason": "It copies.", "by": 1, "at": END}
     season.ledger.append_fact(Moderation(id="one", action=Action.DISQUALIFY, **facts))
     write(season, tmp_path)
-    assert accepted[-1].submission.digest not in {line["digest"] for line in lines(tmp_path)}, "on no board"
+    assert accepted[-1].submission.digest not in {line["digest"] for line in lines(tmp_path)}, "not on any board"
 
 
 def test_an_unreadable_decision_keeps_the_data_set_from_being_written(tmp_path: Path) -> None:

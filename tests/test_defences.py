@@ -1,13 +1,13 @@
-"""The defences that matter most: each is turned off alone, and an attack that it stops succeeds.
+"""The most important defences: with only one of them turned off, an attack that it stops succeeds.
 
-    tests/exploits/<attack>.py    judged on the task that all exploits attack; `test_exploits` shows that each is
-                                  stopped with all defences on
-    tests/defences/<attack>.py    judged on `tests/defences/task`, most of whose output is always the same
+    tests/exploits/<attack>.py    judged on the task of all exploits; `test_exploits` shows that all defences together
+                                       stop each of them
+    tests/defences/<attack>.py    judged on `tests/defences/task`, where most of the output is always the same
 
-A defence is turned off in the judge itself: on the referee's side by replacing a method, on the player's by changing
-a line of what is copied behind the walls.  What counts as success does not hang on a quiet machine: wrong output that
-is accepted, a time that is a fraction of the honest one, work before a call, or something read, held, blocked or left
-behind that must not be.  Players are stopped by signals here, which is what every machine has.
+Each is turned off in the judge itself: on the referee's side by replacing a method, on the player's by changing a line
+of the code in the sandbox.  Success does not depend on a quiet machine: the judge accepts wrong output or a fraction of
+the honest time, or the attack works before its call, or reads, keeps, blocks or leaves behind something that it must
+not.  Players are stopped by signals here, which every machine has.
 """
 
 import contextlib
@@ -47,24 +47,24 @@ pytestmark = [pytest.mark.exploit, pytest.mark.walls]
 FASTER = 0.6
 """Time is gained if an attack's ratio to the anchor is below this; on a busy machine its interval may be wide."""
 TRIES = 5
-"""A machine may be busy just when it matters: an attack has to succeed once."""
+"""The machine may be busy at the wrong moment, so an attack has to succeed only once."""
 LINGER_S = 0.02
 WORKED_S: list[float] = []
-"""Seconds of a core that players used while the referee lingered: none of them had been called."""
+"""The CPU seconds that players used while the referee lingered, before any call."""
 SHORT_S = 4.0
-"""Seconds of a phase that a few slow ends use up."""
+"""The seconds of a phase that a few slow ends use up."""
 PATIENCE = 10
-"""How many times as long as usual an import may take in a short phase: on a busy machine a hundred forks take seconds."""
+"""An import in a short phase may take this many times as long: on a busy machine a hundred forks take seconds."""
 ENDS_S: list[float] = []
 BLOCKED_S = 5.0
-"""A judge that still waits for a call after so long, where two seconds are allowed, waits for ever."""
+"""A judge that waits this long for a call that may take two seconds waits for ever."""
 
 
 class Blocked(BaseException):
-    """The judge was held up until we freed it.  Nothing of it catches this."""
+    """The judge was blocked until the test freed it.  No code of the judge catches this."""
 
 
-# ---------------------------------------------------------------------- what an attack may achieve
+# ---------------------------------------------------------------------- successes of an attack
 
 
 def gets_accepted(outcome):
@@ -72,7 +72,7 @@ def gets_accepted(outcome):
 
 
 def gains_time(outcome):
-    """Its fastest run beats the anchor's fastest: a busy machine makes runs slower, and never faster."""
+    """Its fastest run beats the anchor's fastest.  A busy machine makes runs slower, never faster."""
     if not gets_accepted(outcome):
         return False
     timing = outcome.benchmarks[0].timing
@@ -81,39 +81,39 @@ def gains_time(outcome):
 
 
 def works_before_the_window(outcome):
-    """A player used CPU time before its call.  A busy machine makes its times say little, but not this."""
+    """A player used CPU time before its call.  Unlike times, this does not depend on how busy the machine is."""
     return gets_accepted(outcome) and max(WORKED_S) > 0.0005
 
 
 def reads_files_of_the_host(outcome):
-    """It prints how many."""
+    """The attack prints how many it could read."""
     return isinstance(outcome, Judgement) and outcome.log[:1] not in ("", "0")
 
 
 def keeps_its_memory(outcome):
-    """Its output was looked at, although it held half as much again as it may."""
+    """The referee checked its output, although it held 1.5 times as much memory as it may."""
     return isinstance(outcome, Judgement) and outcome.verdict is Verdict.WRONG_ANSWER
 
 
 def outlives_its_player(outcome):
-    """All that the judge can do then is to notice."""
+    """The judge can only notice this afterwards."""
     return isinstance(outcome, JudgeError) and "are left" in str(outcome)
 
 
 def spoils_the_judging(outcome):
-    """Nobody is to blame then, and it would be repeated."""
+    """The judge blames no submission, so the judging would be repeated."""
     return isinstance(outcome, JudgeError) and "changed the cache" in str(outcome)
 
 
 def ends_as_ours(outcome):
-    """Nobody is to blame then: it costs the attacker nothing, and is repeated."""
+    """The judge blames no submission, so the judging is repeated and costs the attacker nothing."""
     return isinstance(outcome, JudgeError) and (
         "no submission is to blame" in str(outcome) or "cannot access" in str(outcome)
     )
 
 
 def holds_the_machine(outcome):
-    """The kernel took more than a second to end one of its players; with more locks, hours."""
+    """The kernel took more than a second to end one of its players; with more locks, it would take hours."""
     return isinstance(outcome, Judgement) and max(ENDS_S) > 1
 
 
@@ -204,7 +204,7 @@ def allow_all_system_calls(patch):
 
 
 def linger_before_the_window(patch):
-    """As a slow referee might: who can use that time must not have to hit the right moment."""
+    """As a slow referee might, so that an attack that uses this time need not hit the right moment."""
     reveal = HostMemory.reveal
 
     def reveal_and_linger(self, hand, deadline):
@@ -217,12 +217,12 @@ def linger_before_the_window(patch):
 
 
 def used_s(pid):
-    """Seconds of a core that a process has used; 0 if it has ended."""
+    """The CPU time of a process in seconds; 0 if it has ended."""
     return sum(cpu_ns_of([pid])) / 1e9
 
 
 def share_one_process_namespace(patch):
-    """A player's end is then the end of those of its processes that the judge knows of."""
+    """Then the end of a player ends only those of its processes that the judge knows of."""
 
     def kill(self, _):
         known = [self._keeper, *freezer.descendants(self._keeper)]
@@ -277,7 +277,7 @@ def take_a_hidden_process_for_a_fault_of_ours(patch):
 
 
 def judge_without_rights(patch):
-    """As if the judge were another user than root, who may not look into a process that hides its memory."""
+    """As if the judge were not root, and could not inspect a process that hides its memory."""
 
     def refuse(move):
         def moved(pid, *about):
@@ -304,7 +304,7 @@ def wait_for_ever(patch):
 
 
 def change_inside(patch, module, changes):
-    """Change a module that the sandbox copies behind its walls: each of these texts stands there once."""
+    """Change a module that the sandbox copies; each of these texts must occur in it exactly once."""
     make_stage = Sandbox._make_stage
 
     def make_changed_stage(self):
@@ -372,7 +372,7 @@ def a_blocked_judge_is_freed():
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    """Not even where what sees to it is turned off."""
+    """No process is left, even with a defence turned off."""
     before = set(freezer.descendants(os.getpid()))
     yield
     left = [pid for pid in freezer.descendants(os.getpid()) if pid not in before and not freezer.has_ended(pid)]
@@ -382,11 +382,11 @@ def nothing_is_left():
 
 
 def attack(name, mode):
-    """What comes of it: a judgement, or what the judge itself died of."""
+    """Judge an attack; returns the judgement, or the exception that ended the judge."""
     file = HERE / f"{name}.py"
     task = next(folder / "task" for folder in file.parents if (folder / "task" / "task.yml").exists())
     board = load_task(task).board("CPU")
-    # More time than the task allows: an attack that a busy machine ends shows nothing.
+    # More time than the task allows: an attack that only a time limit stops shows nothing.
     limits = replace(board.limits, case_timeout_s=20, test_timeout_s=60, compile_timeout_s=20)
     patient = replace(board, limits=limits)
     try:
@@ -398,7 +398,7 @@ def attack(name, mode):
 
 
 def told(outcome):
-    """An outcome in a line or two, for who reads that a test failed."""
+    """An outcome in a line or two, for the message of a failed test."""
     if not isinstance(outcome, Judgement):
         return repr(outcome)
     timing = outcome.benchmarks[0].timing if outcome.benchmarks else None

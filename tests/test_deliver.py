@@ -1,4 +1,4 @@
-"""From a pull request to its merge through the shipped steps, and whatever may come between."""
+"""From a pull request to its merge through the shipped steps, and what can come between."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -27,7 +27,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def opened(scene: Scene, source: bytes = SOURCE, **how: object) -> Pull:
-    """A pull request of alice's that intake has heard of."""
+    """A pull request of alice's that intake has seen."""
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): source}, **how)  # type: ignore[arg-type]
     scene.intake()
     return pull
@@ -147,7 +147,7 @@ def test_a_branch_in_conflict_keeps_its_row_and_gets_instructions(scene: Scene) 
     first = opened(scene)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
     assert first.merged_at
-    # On top of what was squashed into the default branch, as who goes on with the same branch does it.
+    # On top of the squashed commit in the default branch, like an author who continues on the same branch.
     head = scene.world.git.commit({path_of("alice"): SOURCE + b"# faster\n"}, parent=first.head_sha, message="Go on")
     pull = scene.world.add_pull(scene.alice, head, title="Go on", body="", draft=False, branch="patch-1")
     scene.intake()

@@ -1,4 +1,4 @@
-"""The demo: its cast, and a small competition held for real from beginning to end."""
+"""The demo: its submissions, and a small real competition from beginning to end."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ def test_the_cast_includes_a_resubmission_and_a_challenge():
 
 @pytest.fixture(scope="module")
 def held(tmp_path_factory):
-    """A competition that has been held, whose third entry cannot be judged; and what was said meanwhile."""
+    """A finished competition whose third entry cannot be judged, and its output."""
     tiny = load_task(TINY)
     tasks = {"tiny": tiny, "lost": replace(tiny, name="lost", anchor=None)}
     entries = [
@@ -54,14 +54,14 @@ def held(tmp_path_factory):
     ]
     held = DemoCompetition(tmp_path_factory.mktemp("demo"), tasks, faults="no bubblewrap here")
     with contextlib.redirect_stdout(StringIO()) as said:
-        assert held.hold(entries) == 2, "the exit code of what kept one from being judged"
+        assert held.hold(entries) == 2, "the exit code of the error that prevented one judging"
     del tasks["lost"]
     return held, said.getvalue()
 
 
 @pytest.fixture
 def competition(held, tmp_path):
-    """The same competition for each test, in a folder of its own."""
+    """A copy of the same competition for each test."""
     first, _ = held
     shutil.copytree(first.folder, tmp_path / "demo")
     again = DemoCompetition(tmp_path / "demo", first.tasks, faults=first.faults)
@@ -82,7 +82,7 @@ def test_every_entry_is_judged_and_kept_in_the_ledger(competition):
 def test_accepted_entries_get_rows_and_ties_go_to_the_earlier(competition):
     rows = competition.standings(competition.tasks["tiny"].board("CPU")).rows
     assert sorted(row.login for row in rows) == ["ada-sample", "ben-sample"]
-    # These times are real: on a busy machine they may be provisional, and then the lower one is first.
+    # These times are real: on a busy machine they may be provisional, and then the lower time is first.
     assert rows[0].login == "ada-sample" or any(row.provisional for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""What authors say in the description of a pull request: co-authors and notes, read from hostile text."""
+"""The description of a pull request: co-authors and the author's note, read from hostile text."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,7 @@ TEMPLATE = "<!--\nA submission? Add one file.\n-->\n## What it does\n"
 def test_only_a_line_with_a_certain_login_names_a_co_author(line: str, co_authors: tuple[str, ...]) -> None:
     body = f"Faster.\n\n{line}\n"
     assert read_description(body, "Ada") == (co_authors, "Faster."), (
-        "no such line is in the note: it may hold an address"
+        "such a line is not in the note: it may hold an address"
     )
 
 

@@ -1,4 +1,4 @@
-"""The doctor's findings: each missing part has a remedy."""
+"""The doctor's findings: each has a remedy."""
 
 import json
 import os

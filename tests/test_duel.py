@@ -1,6 +1,6 @@
-"""Duels: two files played against each other for real, who is to blame when it goes wrong, and the words of it.
+"""Duels: two files played against each other for real, the side to blame for an error, and the messages.
 
-What is played here is so different, or so wrong, that no noise of the machine decides.
+The two files differ so much, or are so wrong, that noise of the machine does not matter.
 """
 
 import json
@@ -107,12 +107,12 @@ def test_every_output_of_a_duel_is_checked_and_the_wrong_side_named(board, a, b,
 
 @pytest.fixture
 def over():
-    """A phase of 10 seconds that has just run out."""
+    """A phase of 10 seconds that has just ended."""
     return Phase("the duel", Deadline(phase_s=10, phase_ends=time.monotonic() - 1, call_s=1))
 
 
 def end(phase, case, side, running_s, verdict=Verdict.TIME_LIMIT_EXCEEDED):
-    """One side's run ends in a foul, after so many seconds in its windows."""
+    """One side's run ends in a foul, after this many seconds in its windows."""
     table = Referee(None, None)
     table.orders.running_s = running_s
     with phase.watch(side, case, table):

@@ -1,10 +1,10 @@
-"""One call of a whole competition fails, each call in turn and in each way: after the next reconcile the world is whole.
+"""One call of a whole competition fails, each call in turn and in each way: the next reconcile repairs everything.
 
-    open ─▶ intake ─▶ resolve ─▶ judge ─▶ report        one call fails, or all from it on until its step ends
-         ─▶ reconcile, and whatever that starts         until nothing is left to do
-         ─▶ judged once, merged, told once, published
+    open ─▶ intake ─▶ resolve ─▶ judge ─▶ report        one call fails, or that and all later ones of its step
+         ─▶ reconcile, and the runs that it starts      until nothing is left to do
+         ─▶ judged once, merged, one comment, published
 
-Nobody waits here: what the client would sleep is skipped, and a machine that answers too late is given up at once.
+The tests never wait: they skip the client's sleeps, and a machine that answers too late is given up at once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests.github_server import Failure, Pull, Run, Way
 
 API, GIT, PUSH = "* /[rg]*/*", "* */kernels.git/*", "POST */kernels.git/git-receive-pack"
 CALLS = 11
-"""Of a first submission; see test_requests_per_board.py."""
+"""The calls of a first submission; see test_requests_per_board.py."""
 RECONCILING = 27
-"""Of one run of the reconciler, where it has to listen, deliver and end what was closed."""
+"""The calls of one run of the reconciler that makes a lost request, delivers a judgement and ends a closed request."""
 GIT_CALLS = 50
 ROUNDS = 4
 TOO_LATE_S = 3
@@ -41,7 +41,7 @@ ONCE = {
     "no answer": Failure(way=Way.SILENCE, seconds=2 * TOO_LATE_S),
 }
 WRITES = (1, 2, 3, 7, 9, 10, 11)
-"""Of a first submission's calls: where it matters whether what failed was done."""
+"""The calls of a first submission that matter differently if they took effect before they failed."""
 IN_OTHER_WAYS = [(8, "500"), (3, "429"), (4, "reset"), (9, "reset after it was done"), (11, "no answer")]
 """How the client handles each failure is in test_gh.py; see also the last test here."""
 
@@ -59,7 +59,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def step(scene: Scene, do: partial[object]) -> bool:
-    """Whether a step succeeded.  An outage ends with the step in which it began."""
+    """Whether a step succeeded.  An outage ends with the step where it began."""
     before = len(scene.server.log)
     ended = do()
     rules = scene.server.failures
@@ -69,7 +69,7 @@ def step(scene: Scene, do: partial[object]) -> bool:
 
 
 def judged(scene: Scene, run: Run, make: Make) -> None:
-    """A run of evaluate.yml: its jobs, and which of them run, as the workflow says."""
+    """A run of evaluate.yml: its jobs, with the workflow's conditions."""
     is_resolved = step(scene, partial(scene.resolve, run))
     wanted = scene.resolved.get(run.id, {}).get("wanted") == "true"
     if wanted and is_resolved:
@@ -79,7 +79,7 @@ def judged(scene: Scene, run: Run, make: Make) -> None:
 
 
 def whole_story(scene: Scene, make: Make) -> Pull:
-    """A first submission, and then as many rounds of the reconciler as find something to do."""
+    """A first submission, then the reconciler until it finds nothing to do."""
     pull = scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     step(scene, partial(scene.intake))
     for round_ in range(ROUNDS):
@@ -95,7 +95,7 @@ def whole_story(scene: Scene, make: Make) -> Pull:
 def assert_whole(scene: Scene, pull: Pull) -> None:
     assert [one.submission.digest for one in scene.judgements()] == [digest_of(SOURCE)]
     assert pull.merged_at and scene.world.git.read("main", path_of("alice")) == SOURCE
-    assert "rank 1 of 1" in scene.comment(pull.number)  # and there is but one
+    assert "rank 1 of 1" in scene.comment(pull.number)  # which is the only one
     assert scene.checks() == ["PullRank / CPU: success"]
     assert scene.runs("publish.yml") and not scene.waiting()
     assert not [status for status in scene.ledger().values() if status.is_open]
@@ -121,7 +121,7 @@ def test_a_submission_without_failures_makes_the_expected_number_of_calls(scene:
 
 
 def sampled() -> list[tuple[int, str]]:
-    """Every call in an outage; every write whose answer is lost; every other way once, at calls of every kind."""
+    """An outage at every call; a lost answer at every write; every other way once, at calls of every kind."""
     outages = [(nth, OUTAGE) for nth in range(1, CALLS + 1)]
     return [*outages, *((nth, "502 after it was done") for nth in WRITES), *IN_OTHER_WAYS]
 
@@ -158,7 +158,7 @@ def test_the_bot_recovers_from_a_failed_push(scene: Scene, nth: int, how: str) -
 
 
 def missed(scene: Scene) -> tuple[Pull, Pull, Pull]:
-    """Three pull requests: one was heard of by nobody, one judged and not delivered, one closed while it waits."""
+    """Three pull requests: one whose event was lost, one judged but not delivered, one closed while it waits."""
     judged_one, closed, unheard = (
         scene.world.open_pull(author, {path_of(author.login): SOURCE + f"# {author.login}\n".encode()})
         for author in (scene.alice, scene.world.add_user("bob"), scene.world.add_user("carol"))
@@ -173,7 +173,7 @@ def missed(scene: Scene) -> tuple[Pull, Pull, Pull]:
 
 
 def made_up_for(scene: Scene) -> None:
-    """Rounds of the reconciler, before and after the judge has judged what waits."""
+    """Run the reconciler, before and after the judge works off the queue."""
     for round_ in range(1, ROUNDS + 1):
         step(scene, partial(scene.reconcile, after=timedelta(minutes=10 * round_)))
         for run in scene.waiting() if round_ > 1 else ():
@@ -202,8 +202,8 @@ def test_the_reconciler_makes_up_for_everything_missed(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("nth", "how"),
     [
-        *((nth, OUTAGE) for nth in (4, 9, 15, 21, 27)),  # looking, delivering, telling, ending, asking
-        *((nth, "502 after it was done") for nth in (18, 25)),  # a run stopped, a first comment
+        *((nth, OUTAGE) for nth in (4, 9, 15, 21, 27)),  # reading, delivering, commenting, ending, requesting
+        *((nth, "502 after it was done") for nth in (18, 25)),  # stopping a run, a first comment
     ],
 )
 def test_the_reconciler_recovers_from_a_failed_call(scene: Scene, nth: int, how: str) -> None:
@@ -213,7 +213,7 @@ def test_the_reconciler_recovers_from_a_failed_call(scene: Scene, nth: int, how:
     assert_made_up_for(scene, *pulls)
 
 
-# What stands on a line stands there once.
+# A line is annotated once.
 
 
 @pytest.mark.parametrize("how", [OUTAGE, "502 after it was done"])

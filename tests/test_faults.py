@@ -1,4 +1,4 @@
-"""The lists of faults are well formed, their turn comes, and the runner tells what is caught from what is not."""
+"""The lists of faults are well formed, every fault has its day, and the runner finds faults that no test notices."""
 
 import subprocess
 from datetime import date, timedelta
@@ -45,7 +45,7 @@ def test_successive_days_go_through_the_whole_list(count: int) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A program of one function, and a test that looks at one of its two rules."""
+    """A program with one function, and a test of one of its two rules."""
     root = tmp_path / "repository"
     (root / "tests").mkdir(parents=True)
     (root / "price.py").write_text("def price(count):\n    return min(count, 100) * 2\n")

@@ -1,9 +1,9 @@
-"""The judge's artifact, forged field by field; the list of fields is read from the format.
+"""The judge's artifact, forged field by field; the list of fields comes from the format.
 
-    of the wrong kind, missing, beyond its bounds     refused, whatever the field: worked out from the JSON Schema
-    another value that the field may have             as FORGED says, which must know every field that there is
+    of the wrong kind, missing, beyond its bounds     refused, for every field: made from the JSON Schema
+    another value that the format allows              as in FORGED, which must list every field
 
-The forger is as good as can be: the checksum is always the right one for what was forged.
+The forger is as good as possible: the checksum always matches.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ def asked(mode: Mode) -> Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Honest:
-    """A judgement that is taken, and what it answers."""
+    """An honest judgement, which is accepted, and its request."""
 
     judgement: Judgement
     request: Request
@@ -66,7 +66,7 @@ def by_the_referee() -> Honest:
 
 
 def by_its_own_program() -> Honest:
-    """A board whose task takes the times itself."""
+    """A board whose task measures the times itself."""
     board, request = replace(the_board().task, evaluator=Evaluator.SCRIPT).board("CPU"), asked(Mode.RANKED)
     run: Json = {"calls": 9, "mean_us": 50.0, "std_us": 1.0, "err_us": 0.5, "best_us": 45.0, "worst_us": 60.0}
     told = ToldTiming.of(tuple(ToldRun(order=order, seed=order, **run) for order in range(6)))
@@ -85,14 +85,14 @@ def profiled() -> Honest:
 
 
 def sealed(fields: Json) -> Json:
-    """With the checksum that belongs to it."""
+    """With the matching checksum."""
     rest = {key: value for key, value in fields.items() if key != "checksum"}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return rest | {"checksum": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def on_a_gpu() -> Honest:
-    """As by the referee; a driver told how its GPU was after each run."""
+    """Timed by the referee, with the driver's report on the GPU after each run."""
     honest = by_the_referee()
     fields = honest.fields
     state = {"clock_mhz": 1980.0, "temperature_c": 61.0, "power_w": 640.0, "held_back": ["power cap"], "hindrance": ""}
@@ -109,7 +109,7 @@ def on_a_gpu() -> Honest:
 
 
 def by_forfeit() -> Honest:
-    """The champion's file failed in the duel."""
+    """A duel in which the champion's file failed."""
     request = asked(Mode.RANKED)
     lost = Forfeit(opponent="bob", opponent_digest=digest_of(b"theirs"), verdict=Verdict.RUN_TIME_ERROR, message="")
     return Honest(judgement=judgement_of(request, URL, forfeit=lost), request=request, board=the_board())
@@ -155,13 +155,13 @@ def resolved(node: Json) -> Json:
 
 
 def kinds_of(node: Json) -> list[Json]:
-    """What a value may be: one, or one of several."""
+    """The kinds that a value may have."""
     node = resolved(node)
     return [kind for one in node["anyOf"] for kind in kinds_of(one)] if "anyOf" in node else [node]
 
 
 def places_in(node: Json, within: str = "") -> Iterator[tuple[str, Json]]:
-    """Each field with what the format says of it."""
+    """Each field's place, with its schema."""
     for kind in kinds_of(node):
         if "items" in kind:
             yield from places_in(kind["items"], f"{within}[]")
@@ -175,7 +175,7 @@ PLACES = dict(places_in(SCHEMA))
 
 
 def holders(place: str, within: Any) -> Iterator[tuple[Json, str]]:
-    """Every object that has the field at a place, with the field's name."""
+    """Every object with the field at this place, and the field's name."""
     head, _, rest = place.partition(".")
     name, many = head.removesuffix("[]"), head.endswith("[]")
     if not isinstance(within, dict) or name not in within:
@@ -188,7 +188,7 @@ def holders(place: str, within: Any) -> Iterator[tuple[Json, str]]:
 
 
 def forgeries(place: str, values: list[Any]) -> Iterator[tuple[Json, Honest, Any]]:
-    """Judgements in which the last such field has another value."""
+    """Judgements where the last such field has another value."""
     honest = next(one for one in HONEST if list(holders(place, one.fields)))
     for value in values:
         fields = deepcopy(honest.fields)
@@ -271,7 +271,7 @@ def test_an_extra_field_is_refused_anywhere(place: str) -> None:
 # Another value that a field may have.
 
 RUN = {"order": 99, "warmups_us": [1.0], "samples_us": [1.0], "seeds": [99], "estimator": "median"}
-"""Samples that say something else than the medians do, or of which there are other than seeds; an order, any seeds."""
+"""Samples that contradict the medians or do not match the number of seeds; an order; any seeds."""
 RUN_COMES_TO = {"order": TAKEN, "warmups_us": REFUSED, "samples_us": REFUSED, "seeds": TAKEN, "estimator": REFUSED}
 WORDS = "x </details> @everyone"
 
@@ -295,7 +295,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "finished_at": (LATER, REFUSED),
     "run_url": ("https://evil.example/", REFUSED),
     "checksum": ("0" * 64, REFUSED),
-    # A duel with anybody but the first of the board decides nothing, whoever won it.
+    # A duel with anybody but the first of the board decides nothing, whoever wins it.
     "duel.opponent": ("nobody", TAKEN),
     "duel.opponent_digest": ("e" * 64, TAKEN),
     "duel.won": (False, REFUSED),
@@ -307,11 +307,11 @@ FORGED: dict[str, tuple[Any, str]] = {
     "duel.ratio.low": (0.7, REFUSED),
     "duel.ratio.high": (0.9, REFUSED),
     "duel.cases[].params": ({"size": 1}, REFUSED),
-    # Which case it is, and what came of it.
+    # The case, and its result.
     "cases[].kind": ("test", REFUSED),
     "cases[].params": ({"size": 1}, REFUSED),
     "cases[].verdict": ("WA", REFUSED),
-    # The times: whatever follows from the samples is worked out again.
+    # The times: everything that follows from the samples is computed again.
     "cases[].timing.submission_us": (1.0, REFUSED),
     "cases[].timing.anchor_us": (1e6, REFUSED),
     "cases[].timing.ratio.value": (0.01, REFUSED),
@@ -323,7 +323,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "cases[].told.runs[].mean_us": (46.0, REFUSED),
     "cases[].told.runs[].best_us": (55.0, REFUSED),
     "cases[].told.runs[].worst_us": (49.0, REFUSED),
-    # Words of the judge's machine about itself, and about what the file did: shown, and nothing follows from them.
+    # Texts of the judge's machine about itself and about the file's output: shown, but nothing depends on them.
     "message": (WORDS, TAKEN),
     "log": (WORDS, TAKEN),
     "claim": ("inside-timed", TAKEN),
@@ -411,7 +411,7 @@ def test_a_forged_value_has_the_listed_outcome(place: str) -> None:
     assert what_comes_of(fields, honest) == outcome
 
 
-# Of a list, one less and twice as many.  What is only told is worth as little with fewer or more of it.
+# A list with one entry less, and with twice as many.  Texts that are only shown are harmless at any length.
 LISTS = {
     place: (REFUSED, REFUSED) for place, field in PLACES.items() if not is_leaf(field) and "items" in kinds_of(field)[0]
 }

@@ -1,4 +1,4 @@
-"""The changes of a pull request, read by git from a hostile fork: what git fetches, and what never runs."""
+"""git reads the changes of a pull request from a hostile fork: what it fetches, and what never runs."""
 
 import hashlib
 import subprocess
@@ -17,7 +17,7 @@ SOURCE = b"def custom_kernel(data):\n    return data\n"
 
 
 class Stage:
-    """A repository, alice's pull request, and its fork as we read it."""
+    """A repository, alice's pull request, and our reader of her fork."""
 
     def __init__(self, folder: Path) -> None:
         self.world = World(folder / "github")
@@ -51,7 +51,7 @@ def blob_sha(content: bytes) -> str:
 ADDED = ChangedFile(path=PATH, status="added")
 
 
-# What is told.
+# The changes.
 
 
 def test_one_added_file_is_listed_and_read(stage: Stage) -> None:
@@ -110,7 +110,7 @@ def test_a_branch_is_outdated_in_a_folder_that_main_has_changed_since(stage: Sta
 
 
 def test_undoing_a_commit_of_main_counts_as_a_change(stage: Stage) -> None:
-    """Merged and taken back: the fork's tree is as the first commit was, and merging it would undo another's."""
+    """After a merge and a revert, the fork's tree equals the first commit, and merging it would undo another commit."""
     git = stage.world.git
     tip = stage.world.commit({"README.md": "Meanwhile\n"})
     tree = git.find_tree(stage.pull.head_sha)

@@ -1,4 +1,4 @@
-"""`scripts/github/gh.py` against a GitHub on loopback: what each method says, and what becomes of each failure."""
+"""`scripts/github/gh.py` against a GitHub on loopback: the request of each method, and the result of each failure."""
 
 import json
 import time
@@ -42,7 +42,7 @@ EVERYTHING = dict.fromkeys(("actions", "checks", "contents", "issues", "pull-req
 
 @dataclass
 class Stage:
-    """A repository with alice's pull request, a comment of hers, a check, a run with a job and an artifact."""
+    """A repository with alice's pull request, her comment, a check, and a run with a job and an artifact."""
 
     world: World
     server: GitHubServer
@@ -89,7 +89,7 @@ def github(stage) -> Iterator[GitHub]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory) -> Iterator[Stage]:
-    """A stage for calls that may be made again and again, whatever was made before."""
+    """A stage for calls that do not depend on earlier ones."""
     world = World(tmp_path_factory.mktemp("shared"))
     with GitHubServer(world) as server:
         stage = set_up(world, server)
@@ -101,13 +101,13 @@ def shared(tmp_path_factory) -> Iterator[Stage]:
 
 @pytest.fixture
 def calm(shared) -> Iterator[Stage]:
-    """The shared stage, without the failures of the test before."""
+    """The shared stage, without an earlier test's failures."""
     shared.server.failures.clear()
     yield shared
     shared.server.failures.clear()
 
 
-# What each method says
+# Requests
 
 
 def test_a_pull_request_is_read_with_its_ids_and_hashes(stage, github):
@@ -131,7 +131,7 @@ def test_a_pull_request_is_read_with_its_ids_and_hashes(stage, github):
 
 def test_a_pull_request_of_a_deleted_account_belongs_to_the_ghost_user(stage, github):
     stage.pull.author = stage.pull.head_repo_id = None
-    # GitHub's description does not know what GitHub does here.
+    # GitHub's description lacks this behaviour of GitHub.
     pull = github.get_pull(1)
     stage.server.faults.clear()
     assert pull.author == Account(id=10137, login="ghost")
@@ -200,7 +200,7 @@ def test_an_unchanged_comment_is_not_edited(stage, github):
     github.upsert_comment(1, MARKER, f"{MARKER} same")
     github.upsert_comment(1, MARKER, f"{MARKER} same", known=comment)
     assert not stage.server.requests("PATCH *")
-    assert len(stage.server.log) == 3  # look, write; look; nothing
+    assert len(stage.server.log) == 3  # read, write; read; nothing
 
 
 def test_a_strangers_comment_with_our_marker_is_not_ours(stage, github):
@@ -529,7 +529,7 @@ LIMITS = (
     Failure(status=429, retry_after=0),
 )
 ANSWERED_BLINDLY = {"update_check", "close_pull", "react", "cancel_run"}
-"""Calls that read nothing of the answer."""
+"""Calls that do not read the answer."""
 UNREADABLE = (
     Failure(way=Way.HTML),
     Failure(way=Way.HTML, is_done=True),
@@ -721,7 +721,7 @@ def test_a_token_unfit_for_a_header_is_refused_and_never_shown(token):
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Some proxies show what they refuse: here where a status should stand, or in the words of a refusal."""
+    """Some proxies repeat the request that they refuse: here in place of a status, or in the message."""
 
     def do_GET(self) -> None:
         shown = self.headers["Authorization"]

@@ -1,6 +1,6 @@
-"""The ledger's branch, on real repositories: nothing is lost, nothing is rewritten, the token is seen by nobody.
+"""The ledger's branch, on real repositories: nothing is lost or rewritten, and the token never leaks.
 
-Writers are threads, each with a clone of its own: they share nothing but the repository that they push to.
+Writers are threads, each with its own clone: they share only the repository that they push to.
 """
 
 import base64
@@ -51,7 +51,7 @@ def git(repository: Path, *arguments: str, stdin: str | None = None) -> str:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
-    """A repository as GitHub has it: bare, with a main branch, and ready to leave contents out."""
+    """A repository like GitHub's: bare, with a main branch, and able to filter fetches."""
     repository = tmp_path / "competition.git"
     git(tmp_path, "init", "--quiet", "--bare", str(repository))
     git(repository, "config", "uploadpack.allowFilter", "true")
@@ -62,7 +62,7 @@ def bare(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Working copies are made where we see them, and none is left."""
+    """Working copies are made in a folder of the test, and none is left."""
     clones = tmp_path / "clones"
     clones.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(clones))
@@ -87,7 +87,7 @@ def add(repository: Path, *requests: Request, **rest: Any) -> tuple[Path, ...]:
 
 
 def commit_by_hand(repository: Path, name: str, mode: str, content: bytes) -> None:
-    """One more file on the branch, past all of our code."""
+    """Add a file to the branch, without our code."""
     blob = subprocess.run(
         ["git", "-C", str(repository), "hash-object", "-w", "--stdin"], input=content, check=True, capture_output=True
     ).stdout.decode().strip()  # fmt: skip
@@ -195,7 +195,7 @@ def test_the_first_of_two_conflicting_endings_wins_for_both_writers(bare: Path) 
 
 
 def test_only_the_first_of_two_writers_commits_the_same_fact(bare: Path) -> None:
-    """An event that came twice, to two who work at once: only one of them may start a judging."""
+    """Two writers handle the same event at once: only one of them may start a judging."""
     add(bare)
     with LedgerBranch(url(bare)) as first, LedgerBranch(url(bare)) as second:
         for branch in (first, second):
@@ -250,7 +250,7 @@ def test_twenty_concurrent_writers_lose_nothing_and_rewrite_nothing(bare: Path) 
     expected = [asked(number).place for writer in range(1, 21) for number in (writer, writer + 100)]
     assert sorted(path for paths in written for path in paths) == sorted(expected)
     assert files(bare) == {str(asked(1000).place), *map(str, expected)}
-    # A line of commits, each of which only adds.
+    # A linear history; each commit only adds.
     history = git(bare, "log", "--format=", "--name-status", f"{tips[0]}..ledger").split("\n")
     assert {line[:1] for line in history if line} == {"A"}
     assert git(bare, "rev-list", "--merges", "--count", "ledger").strip() == "0"
@@ -297,7 +297,7 @@ def test_a_clone_is_shallow_and_holds_only_the_requested_contents(bare: Path) ->
         assert f"?{unread}" in missing.split()
         branch.ledger.append_request(asked(3))
         assert branch.commit("Add") == (asked(3).place,)
-        # Nor did the commit need what others wrote.
+        # Nor did the commit need the content of others.
         assert (
             f"?{unread}" in git(branch.ledger.path, "rev-list", "--objects", "--missing=print", "origin/ledger").split()
         )
@@ -377,7 +377,7 @@ def git_log_author(bare: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, env=clean).stdout.strip()
 
 
-# What goes wrong.
+# Errors.
 
 
 def hook(bare: Path, name: str, script: str) -> None:
@@ -411,7 +411,7 @@ def test_a_push_is_retried_while_the_branch_is_locked(bare: Path) -> None:
 def test_a_writer_gives_up_after_losing_every_push_race(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add(bare)
     monkeypatch.setattr(ledger_branch, "MAX_ATTEMPTS", 3)
-    # Whenever somebody pushes, somebody else was there just before.
+    # Before every push, somebody else pushes.
     hook(bare, "update", 'git update-ref "$1" "$(git commit-tree "$2^{tree}" -p "$2" -m faster)"')
     monkeypatch.setenv("GIT_COMMITTER_NAME", "x")
     with LedgerBranch(url(bare)) as branch:
@@ -452,7 +452,7 @@ def test_an_error_in_the_block_leaves_the_branch_as_it_was(bare: Path) -> None:
 
 @pytest.fixture
 def spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `git` that notes its arguments, and every file of the working copy, before and after the true one runs."""
+    """A `git` that records its arguments, and all files of the working copy before and after the real git runs."""
     seen = tmp_path / "seen"
     seen.mkdir()
     wrapper = tmp_path / "bin/git"
@@ -468,9 +468,9 @@ def spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def serve(bare: Path, headers: list[str], *, lost: list[str] | None = None) -> Iterator[str]:
-    """git over HTTP, as GitHub has it: who brings no token is asked for a password.
+    """Serve git over HTTP, like GitHub: without a token, it asks for a password.
 
-    Of each service that `lost` names, one answer is lost after its work was done.
+    For each service in `lost`, one answer is lost after the request took effect.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -538,7 +538,7 @@ def test_the_token_authenticates_but_appears_in_no_argument_or_file(
         assert [status.request for status in branch.ledger.requests()] == [asked(1)]
     assert set(headers) == {f"Basic {BASIC}"}
     arguments, config = (spy / "arguments").read_text(), (spy / "config").read_text()
-    assert "push" in arguments and "promisor" in config  # the spy did see
+    assert "push" in arguments and "promisor" in config  # the spy worked
     for text in (arguments, config, (spy / "files").read_text()):
         assert TOKEN not in text and BASIC not in text
 

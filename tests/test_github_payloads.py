@@ -1,4 +1,4 @@
-"""Events as GitHub itself has sent them, of `@octokit/webhooks-examples`: we read them, and our own look like them."""
+"""GitHub's real events, from `@octokit/webhooks-examples`: our code reads them; the test server's look like them."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ ACTIONS = set(PullAction)
 
 
 def onto_default(payload: Json) -> Json:
-    """The same, for the default branch; as a person's."""
+    """The same event, for the default branch and from a person."""
     pull = payload["pull_request"]
     base, author = pull["base"] | {"ref": payload["repository"]["default_branch"]}, pull["user"] | {"type": "User"}
     return payload | {"pull_request": pull | {"base": base, "user": author}}
@@ -72,7 +72,7 @@ def test_a_comment_on_an_issue_is_ignored(payload: Json) -> None:
 
 @pytest.mark.parametrize("payload", COMMENTS, ids=lambda one: one["action"])
 def test_only_a_new_comment_on_a_pull_request_is_a_command(payload: Json) -> None:
-    """GitHub's samples are of issues; a pull request is one, as those of `issues` show."""
+    """GitHub's samples are about issues; the samples of `issues` show how a pull request looks as one."""
     below = payload | {"issue": PULLS_AS_ISSUES[0]}
     assert isinstance(read_event("issue_comment", below), Nothing)
     event = read_event("issue_comment", below | {"comment": payload["comment"] | {"body": "Please!\r\n/rank"}})
@@ -94,7 +94,7 @@ def test_other_events_are_ignored(name: str) -> None:
 
 def test_runs_jobs_and_checks_are_read() -> None:
     runs = [payload["workflow_run"] for payload in samples("workflow_run")]
-    # Older ones than run names.
+    # Samples from before run names existed.
     named = [one | {"display_title": one.get("display_title", one["name"])} for one in runs]
     assert [WorkflowRun.of(one).id for one in named] == [one["id"] for one in runs]
     jobs = [payload["workflow_job"] for payload in samples("workflow_job")]
@@ -103,11 +103,11 @@ def test_runs_jobs_and_checks_are_read() -> None:
     assert [CheckRun.of(one).id for one in checks] == [one["id"] for one in checks]
 
 
-# Ours compared with theirs: the loopback server's own shapes, before anything is filled in.
+# The loopback server's events compared with GitHub's, before `complete` adds fields.
 
 
 def strays(ours: Any, theirs: list[Any], place: str) -> list[str]:
-    """Fields of ours that none of GitHub's samples has, or has with a value of this kind."""
+    """Fields of ours that are in none of GitHub's samples, or never with a value of this kind."""
     if isinstance(ours, dict):
         known = [one for one in theirs if isinstance(one, dict)]
         inner = {key: [one[key] for one in known if key in one] for key in ours}
@@ -119,7 +119,7 @@ def strays(ours: Any, theirs: list[Any], place: str) -> list[str]:
 
 
 def without_repositories(run: Json) -> Json:
-    """An event says less of them than the API does, which is asked for runs here."""
+    """Remove repositories: an event has fewer fields of them than the API, which answers here."""
     return {key: value for key, value in run.items() if "repository" not in key}
 
 

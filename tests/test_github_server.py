@@ -1,4 +1,4 @@
-"""The stand-in for GitHub: that it judges both sides by GitHub's description, and keeps GitHub's rules."""
+"""The stand-in for GitHub: it checks both sides against GitHub's description, and follows GitHub's rules."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ NOT_DESCRIBED = {
     "PUT /repos/{owner}/{repo}/actions/policies/{policy_id}",
     "POST /graphql",
 }
-"""GitHub has these, and its description does not yet; GraphQL has one of its own."""
+"""GitHub's description lacks these; GraphQL has its own."""
 
 
 @pytest.fixture
@@ -278,11 +278,11 @@ def test_a_workflows_token_cannot_change_settings(world, server, scopes):
         ask(server, world.workflow_token(scopes), "PUT", "/actions/permissions/workflow", {})
 
 
-# Compare its own handling of git's files with git's
+# Its own handling of git's files, compared with git
 
 
 def a_commit(repository: GitRepository, dice: random.Random, parents: list[str]) -> str:
-    """A commit that adds, changes and removes some files of its first parent's."""
+    """A commit that adds, changes and removes some files of its first parent."""
     there = repository.files(parents[0]) if parents else []
     new = [f"{dice.choice(['', 'a/', 'a/b/', 'a-b/', 'a.b/'])}{dice.choice('cdefg')}.py" for _ in range(3)]
     files: dict[str, bytes | None] = {path: dice.randbytes(40).hex().encode() for path in new}

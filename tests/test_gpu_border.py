@@ -1,7 +1,7 @@
-"""Sealed memory, on a driver without a GPU: whatever a player tries, the referee's time covers the work on its inputs.
+"""Sealed memory, on a driver without a GPU: whatever a player does, the referee's time covers the work on its inputs.
 
-The driver's times are real, and a kernel that waits for S microseconds takes at least that long on a busy machine, too.
-So a right output in less time is forged, however slow the machine is.
+The driver's times are real: a kernel that waits for S microseconds takes at least that long, even on a busy machine. So
+a right output in less time is forged.
 """
 
 import os
@@ -34,7 +34,7 @@ from harness.records.errors import JudgeError
 
 WAIT_US = 30_000
 LONG_US = 500_000
-"""Longer than a message takes from one process to the other, on a busy machine, too."""
+"""Longer than a message between two processes takes, even on a busy machine."""
 STOPPED = {
     "unfinished": "seals",
     "late": "seals",
@@ -42,7 +42,7 @@ STOPPED = {
     "gate opened": "reveals_late",
     "stale": "draws_anew",
 }
-"""Attacks that a referee's defence stops: without it, they succeed."""
+"""Attacks, and the defence of the referee without which they succeed."""
 WRONG = {"idle", "unfinished", "guess", "gate opened", "stale", "swapped", "moved", "kept"}
 """Attacks whose outputs are wrong."""
 
@@ -88,7 +88,7 @@ def test_inputs_are_hidden_until_they_are_revealed_and_outputs_fixed_once_sealed
         assert driver.read(memory.sealed.address, 6) == b"answer"
         memory.clear()
         memory.reveal()
-        assert b"secret" not in driver.read(inputs.address, memory.sizes[0])  # nothing of the last call's, either
+        assert b"secret" not in driver.read(inputs.address, memory.sizes[0])  # nor anything of the last call
         assert driver.read(outputs.address, 6) not in (b"answer", b"better")
 
 
@@ -154,7 +154,7 @@ def test_too_little_memory_is_named(library: str, monkeypatch: pytest.MonkeyPatc
     descriptors = os.listdir("/proc/self/fd")
     with pytest.raises(DriverError):
         driver.open(os.open(os.devnull, os.O_RDONLY), 2 << 20)
-    assert len(os.listdir("/proc/self/fd")) == len(descriptors) + 1  # the one that we opened here
+    assert len(os.listdir("/proc/self/fd")) == len(descriptors) + 1  # the one opened above
 
 
 def test_nothing_is_shared_before_it_is_overwritten(library: str) -> None:
@@ -165,7 +165,7 @@ def test_nothing_is_shared_before_it_is_overwritten(library: str) -> None:
             assert len(set(memoryview(driver.read(shown.address, shown.size)).cast("I"))) == 1
             driver.write(memory.offered.address, b"secret" * 100)
             memory.reveal()
-        assert b"secret" in driver.read(shown.address, 1000)  # who has mapped it keeps it
+        assert b"secret" in driver.read(shown.address, 1000)  # a process that has mapped it keeps it
         driver.unmap(shown)
 
 

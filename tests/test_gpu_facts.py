@@ -1,6 +1,6 @@
-"""The facts that GPUs report: recorded answers, and how we read them.
+"""Reads the facts that GPUs report, from sample answers.
 
-The texts have the form that nvidia-smi and rocminfo document; none was taken from a GPU by us.
+The samples follow the documentation of nvidia-smi and rocminfo; we took none from a GPU.
 """
 
 import importlib.metadata
@@ -167,7 +167,7 @@ def test_amds_name_is_read_from_rocminfo() -> None:
 
 
 def test_amds_state_is_read_from_the_kernels_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the kernel documents them: hertz, microwatts, thousandths of a degree; a file for the GPU of each queue."""
+    """In the kernel's units: hertz, microwatts, thousandths of a degree; a file for the GPU of each queue."""
     program = tmp_path / "rocminfo"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{ROCMINFO}END\n")
     program.chmod(0o755)
@@ -207,7 +207,7 @@ def test_amds_state_is_read_from_the_kernels_files(tmp_path: Path, monkeypatch: 
 
 @pytest.fixture
 def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine whose nvidia-smi answers as an H100's does, run as a program for real."""
+    """A machine with an nvidia-smi, a real program, that answers as for an H100."""
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\ncase \"$1\" in --query-gpu={','.join(QUERY)}) printf '{H100}';; esac\n")
     program.chmod(program.stat().st_mode | stat.S_IEXEC)

@@ -1,6 +1,6 @@
-"""Limits of GPU memory, with a driver that the tests compile; it keeps a ledger.
+"""Limits of GPU memory, with a driver that the tests compile.
 
-A process holds as many bytes on the card as the ledger's file of its number says, until it ends, as with a real driver.
+A process holds as many bytes on the card as its file in `ledger` says, until it ends, as with a real driver.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ GIB = 1 << 30
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A machine's root with NVIDIA's driver in it; `root / "ledger"` is who holds what."""
+    """A machine's root with NVIDIA's driver; `root / "ledger"` says which process holds what."""
     root = tmp_path_factory.mktemp("machine")
     nvidia_driver.install(root)
     return root
@@ -70,7 +70,7 @@ def test_amds_memory_is_read_from_the_kernel(tmp_path):
 
 @pytest.fixture(scope="module")
 def sandbox(root):
-    """Without walls, so that a player reaches the ledger, as it reaches a driver through them."""
+    """A player without a sandbox, so that it reaches the ledger, as it would reach a real driver."""
     with Sandbox("none", memory_gib=4, gpu_memory_gib=1, use_cgroup=False) as sandbox:
         sandbox.cards = [find_card(GPU, root)]
         yield sandbox

@@ -1,4 +1,4 @@
-"""The GPU nodes that a player sees: from folder trees of real machines to bubblewrap's arguments."""
+"""The GPU nodes that a player sees: from the folder trees of machines to bubblewrap's arguments."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def tree(root: Path, *files: str, texts: dict[str, str] | None = None) -> Path:
 
 
 def nvidia(root: Path, *, listed: bool = True, library: str = "usr/lib/x86_64-linux-gnu") -> Path:
-    """Three GPUs, whose numbers of nodes are in another order than their places on the bus."""
+    """Three GPUs, whose node numbers are in another order than their places on the bus."""
     places = [("0000:01:00.0", 1), ("0000:41:00.0", 0), ("0000:c1:00.0", 10)]
     texts = {
         f"proc/driver/nvidia/gpus/{bus}/information": INFORMATION.format(uuid=uuid, bus=bus, minor=minor)
@@ -52,7 +52,7 @@ def amd(root: Path) -> Path:
         0: "cpu_cores_count 64\nsimd_count 0\ndrm_render_minor 0\nunique_id 0\n",
         1: "simd_count 1216\ndrm_render_minor 129\nunique_id 81985529216486895\n",
         2: "simd_count 1216\ndrm_render_minor 128\nunique_id 0\n",
-        10: "simd_count 1216\ndrm_render_minor 177\nunique_id 5\n",  # of another container: its node is not here
+        10: "simd_count 1216\ndrm_render_minor 177\nunique_id 5\n",  # belongs to another container: its node is not here
     }
     texts = {f"sys/class/kfd/kfd/topology/nodes/{n}/properties": text for n, text in nodes.items()}
     return tree(root, "dev/kfd", "dev/dri/renderD128", "dev/dri/renderD129", "dev/dri/card0", texts=texts)
@@ -224,7 +224,7 @@ def test_a_judge_needs_only_the_group_of_the_gpu_nodes(groups: list[int], fault:
 
 
 def as_user(groups: list[int], ask: Callable[[], list[str]]) -> list[str]:
-    """The result of a function in a process whose user is in these groups only."""
+    """The result of a function in a process whose user is only in these groups."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -246,7 +246,7 @@ def test_a_gpu_partitioned_into_mig_slices_is_refused(tmp_path: Path) -> None:
     root = nvidia(tmp_path)
     tree(root, "proc/driver/nvidia/capabilities/gpu1/mig/gi7/access", "proc/driver/nvidia/capabilities/mig/config")
     first, second, _ = find_gpus(root)
-    assert first.node == "/dev/nvidia1", "its minor, not its place on the bus"
+    assert first.node == "/dev/nvidia1", "the minor number, not the place on the bus"
     assert [fault.partition(";")[0] for fault in find_faults([first], root)] == [
         "/dev/nvidia1 is partitioned: MIG slices are not supported"
     ]

@@ -1,4 +1,4 @@
-"""Stage 4 of `make check-gpu`: what follows from known numbers, and its methods with a CPU in the GPU's place."""
+"""Stage 4 of `make check-gpu`: its conclusions from given numbers, and its methods with a CPU in place of the GPU."""
 
 import importlib.util
 import subprocess
@@ -16,7 +16,7 @@ REHEARSAL = CheckOptions(rehearse=True)
 
 
 def found(times: dict[str, list[float]], *, ratios: list[float] | None = None, **more: object) -> Measured:
-    """One kernel's times by way; each process took 10 s."""
+    """One kernel's times by method; each process took 10 s."""
     taken = [
         Taken(way=way, kernel="add", us=us, seconds=2.0, ratio=(ratios or values)[i] if way == OURS else None)
         for way, values in times.items()
@@ -37,7 +37,7 @@ def test_the_spread_is_the_interquartile_range_over_the_median():
 
 
 def test_a_bias_is_the_median_of_the_biases_of_each_repetition():
-    # The machine drifts by a third from one repetition to the next, and both ways with it.
+    # The machine drifts by a third between repetitions, and both methods with it.
     one = found({OURS: [101, 202, 303], "replay": [100, 200, 300], "do_bench": [90, 180, 600]})
     assert one.bias(OURS, "add") == pytest.approx(0.01)
     assert one.bias("do_bench", "add") == pytest.approx(-0.1)

@@ -1,6 +1,6 @@
-"""A GPU between the runs of a benchmark, by a driver that is compiled here: what it says, and what that voids.
+"""A GPU's state between the runs of a benchmark, from a driver that is compiled here, and which runs it voids.
 
-A CPU plays in its place.  Without walls, so that a submission can have the driver say something else.
+A CPU plays in its place, without a sandbox, so that a submission can change the driver's answers.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ GOOD = "def custom_kernel(data):\n    return data + 1\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Watched(Device):
-    """A CPU with the driver of a GPU; its sweeps are slow while `busy` is there."""
+    """A CPU with the driver of a GPU; its sweeps are slow while the file `busy` exists."""
 
     root: Path
 
@@ -84,7 +84,7 @@ def submission(source):
 
 
 def which_makes(root, what, value):
-    """A right submission whose calls have the driver say so from then on."""
+    """A right submission whose calls make the driver report this from then on."""
     return submission(
         f"def custom_kernel(data):\n    open('{root}/gpu/{what}', 'w').write('{value}')\n    return data + 1\n"
     )

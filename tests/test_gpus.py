@@ -1,4 +1,4 @@
-"""The table of GPUs: every figure has a source, fits its neighbours, and can be printed."""
+"""The table of GPUs: every figure has a source, fits the others, and can be printed."""
 
 import json
 import re
@@ -18,7 +18,7 @@ REPORTED = {
     "RTX4090": "NVIDIA GeForce RTX 4090", "RTX5090": "NVIDIA GeForce RTX 5090", "MI250": "AMD Instinct MI250X / MI250",
     "MI300X": "AMD Instinct MI300X", "MI355X": "AMD Instinct MI355X",
 }  # fmt: skip
-"""As the drivers name them."""
+"""The names from the drivers."""
 STRANGERS = (
     "NVIDIA L40S", "NVIDIA T400", "NVIDIA A10", "NVIDIA A100-PCIE-80GB MIG 1g.10gb", "NVIDIA H100", "NVIDIA H100 NVL",
     "NVIDIA GH200 480GB", "NVIDIA H200 NVL", "NVIDIA GB200", "NVIDIA GeForce RTX 4090 D",
@@ -26,7 +26,7 @@ STRANGERS = (
     "NVIDIA GeForce RTX 5090 Laptop GPU", "AMD Instinct MI250X", "AMD Instinct MI300A", "AMD Instinct MI300X VF",
     "AMD Instinct MI325X", "NVIDIA", "",
 )  # fmt: skip
-"""Of one family with them, and slower, faster or a part of one: none may pass for one of them."""
+"""Slower or faster relatives, or parts of a GPU: none may be taken for one of the above."""
 
 
 @pytest.mark.parametrize("name", ASKED)

@@ -1,4 +1,4 @@
-"""The guides of site/pages, and the documents that lead to them: what they name exists, and what they show is right."""
+"""The guides in site/pages and the other documents: what they name exists, and what they show is right."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 GUIDES = sorted((ROOT / "site" / "pages").glob("*.md"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "AGENTS.md", ROOT / ".github" / "runner" / "README.md", *GUIDES]
 MOST_WORDS = 1500
-"""On a page."""
+"""The most words on a page."""
 
 
 def guide(name: str) -> str:
@@ -86,7 +86,7 @@ def test_the_organisers_guide_explains_every_setting_of_setup():
     table = ORGANISERS.partition("## What setup sets")[2].partition("\n## ")[0]
     settings = settings_for(lambda: LedgerBranch("https://github.com/acme/kernels.git"), is_public=True)
     rows = [line for line in table.splitlines() if line.startswith("| ")]
-    assert len(rows) - 1 == len(settings) - 1  # the head, and the default branch, which is as it is
+    assert len(rows) - 1 == len(settings) - 1  # the head, and the default branch, which setup does not change
 
 
 def test_the_example_fact_in_the_guide_is_valid_for_the_ledger():
@@ -109,7 +109,7 @@ def test_the_guides_troubleshooting_tables_quote_real_messages():
     tables = [page.read_text().rpartition("\n\n|")[2] for page in pages]
     messages = [found for table in tables for found in re.findall(r"^\| [^|`]*`([^`]+)`", table, re.MULTILINE)]
     assert len(messages) > 9
-    # GitHub's and ssh's own words; a list in an f-string; a message of the gate.
+    # Texts of GitHub and ssh; a list in an f-string; a message of the gate.
     foreign = dict.fromkeys(("Resource not accessible", "Host key verification failed", "Permission denied"), "")
     others = foreign | {"lacks torch": "lacks {", "gate: ...": "gate: %s"}
     assert [message for message in messages if others.get(message, message) not in printed] == []

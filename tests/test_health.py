@@ -1,4 +1,4 @@
-"""A machine that is not as it was before a player came is noticed, whatever it is that has changed."""
+"""The judge notices whatever a player has changed on the machine."""
 
 import contextlib
 import ctypes
@@ -28,7 +28,7 @@ _NO_SUID, _NO_DEV, _REMOUNT = 2, 4, 32
 
 @pytest.fixture
 def sandbox():
-    """One in which something was built; without torch, on all cores."""
+    """A sandbox with a build; without torch, on all cores."""
     os.sched_setaffinity(0, cores.ALL)
     sandbox = Sandbox("bubblewrap", memory_gib=1, warm=False)
     sandbox.__enter__()
@@ -37,7 +37,7 @@ def sandbox():
         pass
     sandbox.seal(built)
     yield sandbox
-    with contextlib.suppress(JudgeError):  # what a test has done may be found here once more
+    with contextlib.suppress(JudgeError):  # this may find what a test has done once more
         sandbox.__exit__(None, None, None)
 
 
@@ -66,7 +66,7 @@ def a_file_among_ours(sandbox):
 
 @contextlib.contextmanager
 def another_cache(sandbox):
-    """Only the warm parent's namespace could do it: a sealed cache is read-only."""
+    """Only possible in the warm parent's namespace: a sealed cache is read-only."""
     zygote = sandbox.warm_parent.await_warmth()._warm_parent
     cache = Path(f"/proc/{zygote}/root/caches/built")
     with pytest.raises(OSError, match="Read-only"):
@@ -136,7 +136,7 @@ def test_damage_makes_the_judging_void_when_the_sandbox_is_closed():
 @pytest.mark.walls
 @pytest.mark.alone  # other tests write to memory, too
 def test_files_in_transit_are_freed_before_the_next_player_starts():
-    """In a circle of sockets, only the kernel's own search finds them, some time after the player's end."""
+    """In a cycle of sockets, only the kernel's garbage collector finds them, some time after the player's end."""
     hide = """
 import os, socket
 for _ in range(16):
@@ -161,7 +161,7 @@ def test_unowned_memory_is_reported_if_it_is_not_freed_in_time(tmp_path, monkeyp
     state = Health(os.getpid(), os.getpid(), tmp_path, walled=False)
     state.check_thoroughly()
     monkeypatch.setattr(health, "_RETURN_S", 0.1)
-    monkeypatch.setattr(health, "_GROWTH", -1.0)  # as if everything had grown by as much as the machine has
+    monkeypatch.setattr(health, "_GROWTH", -1.0)  # as if other use had grown by all of the machine's memory
     with pytest.raises(JudgeError, match="that no process owns"):
         state.check_thoroughly()
 

@@ -1,4 +1,4 @@
-"""Every kind of page is valid HTML, says a validator that is not ours."""
+"""Every kind of page is valid HTML, by an independent validator."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def faults(paths: list[Path]) -> list[str]:
-    """What the validator says of pages, a line each."""
+    """The validator's messages about pages, a line each."""
     command = [find_node(), VALIDATOR, "--config", RULES, "--formatter", "text", *paths]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == bool(done.stdout), done.stderr

@@ -1,4 +1,4 @@
-"""The one HTTP client outside GitHub's API, against servers that are slow, endless, cut off or lead elsewhere."""
+"""The HTTP client outside GitHub's API, with servers that are slow or endless, hang up, or redirect."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ def redirecting(status: int, location: str) -> type[Any]:
 
 @contextmanager
 def speaking(words: bytes, *, is_heard: bool = True) -> Iterator[str]:
-    """The address of a server that says these bytes after it has heard a request, or at once, and hangs up."""
+    """The address of a server that sends these bytes after a request, or at once, and hangs up."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def speak() -> None:
@@ -110,7 +110,7 @@ def test_a_request_to_a_silent_server_times_out() -> None:
     assert not isinstance(caught.value, NotSent)
 
 
-# Sent or not: whoever posts must know.
+# A caller that posts must know whether the request was sent.
 
 
 def test_a_failed_connection_counts_as_not_sent() -> None:

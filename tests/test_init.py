@@ -1,4 +1,4 @@
-"""`pullrank init`, and AGENTS.md: what they say is so, and an agent that knows no more gets to a judged file."""
+"""`pullrank init`, and AGENTS.md: what they say is true, and enough for an agent to get a file judged."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def test_an_init_folder_is_complete_and_its_submission_is_accepted(tmp_path: Pat
 
 
 def copy_of(task: str, folder: Path) -> Path:
-    """A task of the competition with small cases, and on the CPU with one benchmark, so that it is judged quickly."""
+    """A task of the competition with small cases, and on the CPU only one benchmark, for quick judgings."""
     copy = shutil.copytree(ROOT / "tasks" / task, folder / task, ignore=shutil.ignore_patterns("__pycache__"))
     path = copy / "task.yml"
     text = re.sub(r"size: \d\d+", "size: 16", path.read_text())
@@ -46,13 +46,13 @@ def copy_of(task: str, folder: Path) -> Path:
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
-    """The commands that the last one names."""
+    """The commands that the last output names."""
     return [shlex.split(command)[1:] for command in re.findall(r"`(pullrank [^`]*)`", capsys.readouterr().out)]
 
 
 def test_each_suggested_next_command_works_for_a_task_in_any_folder(tmp_path: Path, monkeypatch, capsys) -> None:
-    """Through a folder whose name has a space in it; nothing is handed in for what the competition does not have."""
-    monkeypatch.setenv("COLUMNS", "300")  # a long name of a temporary folder would be broken in two lines
+    """In a folder with a space in its name; `submit` is not suggested for a task outside the competition."""
+    monkeypatch.setenv("COLUMNS", "300")  # the long name of a temporary folder would be split over two lines
     elsewhere = tmp_path / "my tasks"
     copy_of("vectoradd", elsewhere)
     unwalled = ["--sandbox", "none"]
@@ -71,7 +71,7 @@ def test_each_suggested_next_command_works_for_a_task_in_any_folder(tmp_path: Pa
     kernel = tmp_path / "kernel.py"
     assert run(["task", "template", "vectoradd", "--tasks", str(elsewhere), "--out", str(kernel)]) == 0
     assert kernel.is_file()
-    assert told(capsys) == [["test", str(kernel), *test[2:]]], "the command that has just worked"
+    assert told(capsys) == [["test", str(kernel), *test[2:]]], "the command that just worked"
 
 
 def test_the_next_command_names_the_task_if_the_file_does_not(tmp_path: Path, capsys) -> None:
@@ -124,11 +124,11 @@ def test_init_overwrites_nothing_and_leaves_nothing_half_written(tmp_path: Path,
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-# What AGENTS.md says.
+# AGENTS.md.
 
 
 def table_under(heading: str) -> list[str]:
-    """The first column of the table below some words."""
+    """The first column of the table below these words."""
     text = AGENTS.partition(heading)[2]
     rows = re.findall(r"^\| (.+?) \|", text.partition("\n\n## ")[0], re.MULTILINE)
     return rows[1:]

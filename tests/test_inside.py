@@ -1,6 +1,6 @@
-"""Boards whose times are taken inside: the way of a GPU, rehearsed with a CPU in its place, behind the walls.
+"""Boards whose times are measured in the player's process, as for a GPU: rehearsed with a CPU in its place.
 
-What the clock inside says is the participant's word.  Here it lies, in every way that it can.
+The participant controls that clock.  Here it lies, in every way that it can.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ def spin(seconds):
 """
 SLOW = SPIN + "def custom_kernel(data):\n    spin(0.01)\n    return data + 1\n"
 SLOWER = SLOW.replace("spin(0.01)", "spin(0.1)")
-"""So slow that no busy machine hides it."""
+"""So slow that even a busy machine cannot hide it."""
 TAMPER = """
 frame = sys._getframe()
 while type(frame.f_locals.get("self")).__name__ != "_Player":
@@ -69,7 +69,7 @@ def submission(source):
 
 @pytest.fixture(scope="module")
 def play():
-    """Judge one file after another, behind walls that go up once."""
+    """Judge one file after the other, in one sandbox."""
     with Sitting(BOARD, device=REHEARSAL) as sitting:
         yield lambda source, mode=Mode.BENCHMARK: sitting.judge(submission(source), mode)
 
@@ -85,12 +85,12 @@ def test_an_honest_submission_is_timed_inside_and_the_judgement_says_so(all_core
     # Spinning ends after 10 ms, never before; the anchor's sum takes microseconds.
     assert min(min(run.samples_us) for run in timing.submission) >= 10_000 - timing.overhead_us
     assert timing.anchor_us < timing.submission_us
-    # By the referee's clock a call takes all three steps: as much could be hidden, and no less is said.
+    # By the referee's clock a call takes all three steps: a player could hide this much, so the bound is no smaller.
     assert timing.bound_us > timing.overhead_us
 
 
 def judged(play, lie):
-    """Beside an idle player that stalls as well, as on a busy machine, a lie may pass: the bound must cover it then."""
+    """If the idle player stalls, too, as on a busy machine, a lie may pass: then the bound must cover it."""
     for _ in range(3):
         judgement = play(SLOWER + TAMPER + lie + "\n")
         if judgement.verdict is not Verdict.ACCEPTED:
@@ -196,7 +196,7 @@ def call(
 
 IDLE = [call(inside_us=1.0)] * 10
 DELAYED = [call(inside_us=1.0, beside_us=300.0, delay_us=200.0)] * 10
-"""The same with a delay before each call, which is in the window as well."""
+"""The same with a delay before each call, inside the window."""
 
 
 @pytest.mark.parametrize("idle", [IDLE, DELAYED])
@@ -205,18 +205,18 @@ DELAYED = [call(inside_us=1.0, beside_us=300.0, delay_us=200.0)] * 10
     [
         ([call()] * 10, ""),
         ([call(inside_us=0.0)] * 10, ""),
-        ([call(beside_us=1200)] * 10, ""),  # a slow machine
+        ([call(beside_us=1200)] * 10, ""),  # slow machine
         ([call()] * 6 + [call(beside_us=1e6, fill_us=1e6, fetch_us=1e6)] * 4, ""),  # stalls
         ([call()] * 4 + [call(beside_us=1e6)] * 6, "more than that"),
         ([call(inside_us=1e6, beside_us=2e5)] * 10, ""),  # a long call that cleans up
         ([call(inside_us=1e6, beside_us=4e5)] * 10, "more than that"),
         ([call()] * 9 + [call(beside_us=-20)], "was changed"),
-        ([call(beside_us=-0.5)] * 10, ""),  # two clocks that agree
+        ([call(beside_us=-0.5)] * 10, ""),  # the clocks agree
         ([call(fill_us=2000)] * 10, "receive its inputs"),
         ([call(fetch_us=2000)] * 10, "return its outputs"),
-        ([call(fetch_us=2000, fetched_bytes=40_000)] * 10, ""),  # ten times as much takes ten times as long
+        ([call(fetch_us=2000, fetched_bytes=40_000)] * 10, ""),  # ten times the bytes take ten times as long
         ([call(sweep_us=300)] * 10, ""),
-        ([call()] * 6 + [call(sweep_us=2000)] * 4, ""),  # somebody else's turns, now and then
+        ([call()] * 6 + [call(sweep_us=2000)] * 4, ""),  # other programs' turns, now and then
         ([call()] * 4 + [call(sweep_us=2000)] * 6, "busy while the process was stopped"),
     ],
 )
@@ -251,7 +251,7 @@ def test_a_lie_in_half_of_the_calls_widens_the_bound():
 
 
 def test_a_lie_in_half_of_the_calls_gains_nothing(play):
-    """The median of ten samples is the mean of the fifth and the sixth: a lie of 10 µs in five would halve it."""
+    """The median of ten samples is the mean of the fifth and the sixth, so a lie of 10 µs in five would halve it."""
     half = "told('10.0')\nlying, calls = staging.time, []\ndef sometimes(kernel, data):\n    calls.append(1)\n"
     half += "    return (lying if len(calls) % 2 else honest_time)(kernel, data)\nstaging.time = sometimes\n"
     judgement = play(SLOWER + TAMPER + "honest_time = staging.time\n" + half)
@@ -260,15 +260,17 @@ def test_a_lie_in_half_of_the_calls_gains_nothing(play):
 
 
 def test_skipping_the_delay_gains_no_room_and_keeping_it_is_not_blamed():
-    most_us = 3 * 100 + 1000 + 0.25 * 500  # by IDLE, as if there were no delay
+    most_us = 3 * 100 + 1000 + 0.25 * 500  # from IDLE, as if there were no delay
     assert find_lie([call(beside_us=most_us + 1)] * 10, DELAYED)
-    assert find_lie([call(beside_us=most_us + 1, delay_us=1e5)] * 10, DELAYED), "a player's word widens nothing"
+    assert find_lie([call(beside_us=most_us + 1, delay_us=1e5)] * 10, DELAYED), (
+        "a player's clock does not widen the bound"
+    )
     assert not find_lie([call(beside_us=300.0, delay_us=200.0)] * 10, DELAYED)
     assert hidden_us([call(beside_us=300.0, delay_us=200.0)] * 10) == hidden_us([call()] * 10) + 200
 
 
 class Gpu:
-    """A GPU by its documentation, in virtual microseconds: what is launched queues up, events are noted in their turn."""
+    """A GPU in virtual microseconds, from its documentation: launches queue up, and events are recorded in order."""
 
     def __init__(self):
         self.now = self.free = 0.0
@@ -302,14 +304,14 @@ def gpu(monkeypatch):
 @pytest.mark.parametrize(
     ("launch_us", "kernel_us", "said_us"),
     [
-        (40.0, 10.0, 10.0),  # launched long before its turn
+        (40.0, 10.0, 10.0),  # launched long before it runs
         (0.0, 1000.0, 1000.0),
-        (300.0, 10.0, 120.0),  # what the delay does not cover is the call's
+        (300.0, 10.0, 120.0),  # the rest after the delay counts for the call
     ],
 )
 def test_launch_time_covered_by_the_delay_does_not_count_for_the_kernel(gpu, launch_us, kernel_us, said_us):
     clock = CudaClock()
-    for _ in range(2):  # the events are used again
+    for _ in range(2):  # events are reused
         gpu.synchronize()
         gpu.now += 1000.0
         output, inside_us = clock.time(lambda data: gpu.launch(kernel_us, cpu_us=launch_us) or data, 7)
@@ -322,12 +324,12 @@ def test_the_delays_length_does_not_depend_on_the_time_per_pass(pass_us):
     words = gpu_staging.torch.arange(10_000, dtype=gpu_staging.torch.int32)
     delay = gpu_staging.as_long(words, pass_us)
     assert delay.numel() * pass_us / len(words) == pytest.approx(200, rel=0.2)
-    assert delay.data_ptr() == words.data_ptr(), "no second buffer"
+    assert delay.data_ptr() == words.data_ptr(), "a second buffer"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusyGpu(Device):
-    """A stand-in for a GPU that works on while the process that told it to, whose number `work` holds, is stopped."""
+    """A stand-in for a GPU that continues to work while its process, whose pid is in `work`, is stopped."""
 
     work: Path
 
@@ -344,7 +346,7 @@ class BusyGpu(Device):
 
 def test_a_device_left_busy_by_a_stopped_player_exposes_the_cheat(tmp_path):
     busy = BusyGpu(name="cpu", is_staged=True, work=tmp_path / "work")
-    # Not cut off before it is written: some file systems then write to the disk at once, and that takes milliseconds.
+    # Not truncated before the write: some file systems would then flush to the disk at once, which takes milliseconds.
     leaves = (
         "import os\ndef custom_kernel(data):\n"
         f"    file = os.open({str(busy.work)!r}, os.O_WRONLY | os.O_CREAT)\n"

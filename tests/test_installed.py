@@ -1,4 +1,4 @@
-"""PullRank installed from a competition's repository, as `uv tool install` and pipx do: it needs no clone."""
+"""PullRank installed from a competition's repository, as with `uv tool install` and pipx, works without a clone."""
 
 import os
 import shutil
@@ -14,12 +14,12 @@ BUILD = ("pyproject.toml", "setup.py")
 COMMANDS = ("init", "task", "judge_file", "duel", "submit", "board", "doctor", "verify")
 """The modules of the commands for participants."""
 HOSTED = {"arro3", "discord_webhook", "jinja2", "PIL"}
-"""What the extra `hosted` installs, and `compete` does not."""
+"""Packages of the extra `hosted` that `compete` lacks."""
 
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder into which pip has installed PullRank from the git repository acme/kernels; not its dependencies."""
+    """The folder where pip has installed PullRank, without dependencies, from the git repository acme/kernels."""
     folder = tmp_path_factory.mktemp("installed")
     repository = folder / "acme" / "kernels"
     for name in (*FILES, *BUILD):

@@ -1,4 +1,4 @@
-"""The reaction to every event: the rules as tables, then the whole way against a GitHub on loopback."""
+"""The reaction to every event: first the rules as tables, then whole events against a GitHub on loopback."""
 
 import json
 import re
@@ -92,7 +92,7 @@ def said(body: str, by: Account = ALICE, comment_id: int = 501) -> CommentEvent:
 
 
 def asked(gpu: str = "CPU", mode: Mode = Mode.RANKED, state: EndState | None = None, **changes: Any) -> RequestStatus:
-    """A request of the ledger: open, or ended in a state."""
+    """A request in the ledger: open, or ended in this state."""
     fields: dict[str, Any] = {
         "user_id": 7, "login": "alice", "pull_request": 12, "head_sha": HEAD, "blob_sha": "c" * 40, "task": "vectoradd",
         "gpu": gpu, "mode": mode, "asked_at": NOW - timedelta(minutes=5), "asked_by": 7, "reason": "opened",
@@ -116,7 +116,7 @@ def ends(decision: Decision) -> list[str]:
 
 
 def refusal(decision: Decision) -> str:
-    """The words of a decision that refuses, wherever they are said."""
+    """The message of a refusal, wherever the decision puts it."""
     assert not decision.requests and not decision.checks_tasks
     if decision.notice:
         assert decision.notice.tone is Tone.REFUSED and not decision.answer
@@ -125,7 +125,7 @@ def refusal(decision: Decision) -> str:
     return decision.answer
 
 
-# Where files may lie.
+# Paths.
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_task_change_names_its_tasks_and_counts_the_rest() -> None:
     assert classify(files, "alice") == TaskChange(tasks=("a", "b", "c"), rest=1)
 
 
-# Refusals.  Each row: what it is called, what differs from an entry in order, what the author must read.
+# Refusals.  Each row: a name, the difference from a valid entry, words that the author must read.
 
 REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("wrong folder", {"files": changed("submissions/alice/vectoradd/submission.py")},
@@ -249,7 +249,7 @@ def test_another_authors_merged_file_is_refused_with_renamed_variables_too() -> 
 
 
 def origin(by: Account = ALICE, minutes: int = 0, number: int = 12) -> Origin:
-    """An account's first offer of the file, so long before now."""
+    """An account's first offer of the file, this long before now."""
     return Origin(
         fingerprint="f" * 64, task="vectoradd", user_id=by.id, login=by.login, pull_request=number, head_sha=HEAD,
         at=NOW - timedelta(minutes=minutes),
@@ -257,7 +257,7 @@ def origin(by: Account = ALICE, minutes: int = 0, number: int = 12) -> Origin:
 
 
 def copied(*origins: Origin, merged: tuple[Original, ...] = (), **more: Any) -> Decision:
-    """The answer to alice's offer of a file, now, that these accounts have offered."""
+    """The decision on alice's offer, now, of a file that these accounts have offered before."""
     return decide(happened(), facts(offer=offer(OWN, origin=origin(), origins=origins, merged=merged), **more))
 
 
@@ -271,7 +271,9 @@ def test_the_first_author_of_a_file_is_judged_though_another_was_merged() -> Non
     theirs, mine = origin(BOB, minutes=30, number=11), origin(minutes=40)
     merged = (Original(login="Bob", name="submission.py", source=OWN),)
     assert boards(copied(theirs, mine)) and boards(copied(theirs, mine, merged=merged))
-    assert "merged submission" in refusal(copied(mine, merged=merged)), "bob's offer is older than the ledger's origins"
+    assert "merged submission" in refusal(copied(mine, merged=merged)), (
+        "bob's offer is older than the ledger's records of origins"
+    )
 
 
 def test_two_submissions_of_a_file_in_the_same_second_are_not_copies() -> None:
@@ -312,7 +314,7 @@ def test_a_banned_account_is_refused_with_the_reason(competition: Competition) -
         assert "Spam, `again`." in refusal(decide(event, facts(competition=competition)))
 
 
-# Whose folder it is.
+# Owners of folders.
 
 
 def test_a_newcomer_is_registered_and_a_known_author_is_not_again() -> None:
@@ -346,14 +348,14 @@ def test_a_taken_over_login_gives_no_right_to_the_folder() -> None:
     [
         (PullAction.OPENED, True, (), ["CPU benchmark 1", "H100 benchmark 1"], []),
         (PullAction.OPENED, False, (), ["CPU ranked 1", "H100 ranked 1"], []),
-        # The same event twice, and a lost one that comes late.
+        # The same event twice, and a lost one that arrives late.
         (PullAction.OPENED, False, (asked(), asked("H100")), [], []),
         (PullAction.PUSHED, False, (asked(),), ["H100 ranked 1"], []),
         (PullAction.PUSHED, False, (asked(state=EndState.JUDGED), asked("H100", state=EndState.FAILED)), [], []),
-        # A push supersedes; a push back asks again for what had not been judged.
+        # A push supersedes; a push back to the old file requests it again if it was not judged.
         (PullAction.PUSHED, False, (asked(head_sha=OLD),), ["CPU ranked 1", "H100 ranked 1"], ["CPU ranked superseded"]),
         (PullAction.PUSHED, False, (asked(state=EndState.SUPERSEDED), asked("H100")), ["CPU ranked 2"], []),
-        # What was cancelled by hand stays so, until the state changes by hand; what was not, is asked for.
+        # A request cancelled by hand stays cancelled until somebody changes the state by hand; others are made again.
         (PullAction.PUSHED, False, (asked(state=EndState.CANCELLED, note="the pull request was closed"), asked("H100")),
          ["CPU ranked 2"], []),
         (PullAction.PUSHED, False, (asked(state=EndState.CANCELLED), asked("H100")), [], []),
@@ -365,7 +367,7 @@ def test_a_taken_over_login_gives_no_right_to_the_folder() -> None:
          ["CPU ranked 1", "H100 ranked 1"], []),
         (PullAction.DRAFTED, True, (asked(), asked("H100", Mode.BENCHMARK)), [], ["CPU ranked cancelled"]),
         (PullAction.CLOSED, False, (asked(), asked("H100", state=EndState.JUDGED)), [], ["CPU ranked cancelled"]),
-        # Other pull requests are none of its business.
+        # Other pull requests are ignored.
         (PullAction.CLOSED, False, (asked(pull_request=13),), [], []),
     ],
 )  # fmt: skip
@@ -506,7 +508,7 @@ def test_a_board_without_newcomers_needs_a_merged_submission() -> None:
 def test_a_new_author_must_have_an_account_of_the_required_age() -> None:
     joined_at, ours = NOW - timedelta(days=29), offer(origin=origin())
     known = facts(offer=ours, competition=limited(account_days=30), author_joined_at=joined_at)
-    assert decide(happened(), known).origin == origin()  # so that nobody else can take the file meanwhile
+    assert decide(happened(), known).origin == origin()  # so that nobody else can claim the file meanwhile
     for event in (happened(), said("/benchmark")):
         told = refusal(decide(event, known))
         assert "must be at least 30 days old" in told and "` at 2026-11-22 12:00 UTC or later" in told
@@ -614,7 +616,7 @@ def test_cancel_spares_requests_made_after_the_comment() -> None:
     words = "are newer than your comment"
     assert words in refusal(decide(said("/cancel"), facts(history=(newer,))))
     assert ends(decide(said("/cancel"), facts(history=(asked(), newer)))) == ["CPU ranked cancelled"]
-    # Asked for later, for what happened before.
+    # A request made after the comment, for an event before it.
     slow = asked(asked_at=NOW + soon, first_asked_at=NOW - soon)
     assert ends(decide(said("/cancel"), facts(now=NOW + 2 * soon, history=(slow,)))) == ["CPU ranked cancelled"]
 
@@ -708,8 +710,8 @@ def test_a_commit_pushed_after_the_maintainers_check_command_does_not_run() -> N
         return decide(said("/check", by=BOB), heard_late)
 
     assert "`bbbbbbb`" in refusal(check(head_sha=OLD, head_at=later, updated_at=later))
-    assert check(updated_at=later).checks_tasks  # By the comment itself.
-    # The fork's time of a push may lag behind.
+    assert check(updated_at=later).checks_tasks  # By the comment's own time.
+    # A push may be recorded seconds late.
     assert "`bbbbbbb`" in refusal(check(head_sha=OLD, updated_at=later + timedelta(seconds=8)))
 
 
@@ -747,11 +749,11 @@ def test_a_payload_that_github_never_sends_is_an_error(name: str, payload: objec
         read_event(name, payload)
 
 
-# The whole way.
+# Whole events.
 
 
 class Stage:
-    """A repository on a GitHub on loopback, and intake run for whatever happens there."""
+    """A repository on a GitHub on loopback, and intake for its events."""
 
     def __init__(self, server: GitHubServer, tmp_path: Path) -> None:
         self.server, self.world, self.tmp_path = server, server.world, tmp_path
@@ -929,14 +931,14 @@ def test_an_unreadable_payload_is_reported_in_one_line(stage: Stage) -> None:
             run("pull_request_target", path, stage.context(github))
 
 
-# Who is late.
+# Late requests.
 
 CLOSING = NOW + timedelta(hours=1)
 LATER = NOW + timedelta(hours=30)
 
 
 def closing(**changes: Any) -> EventFacts:
-    """After the deadline of a task."""
+    """A time after a task's deadline."""
     return facts(now=LATER, offer=offer(task=replace(TASK, deadline=CLOSING)), **changes)
 
 

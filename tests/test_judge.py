@@ -1,4 +1,4 @@
-"""Whole judgings, for real: a submission in, a judgement out, and the next one judged as if nothing had happened."""
+"""Whole real judgings: a submission in, a judgement out, and no effect on the next one."""
 
 import contextlib
 import json
@@ -58,7 +58,7 @@ def read_again(judgement):
 
 @pytest.fixture
 def sitting(board):
-    """For files that differ in their verdict alone; on all cores, of which the referee takes one."""
+    """For files that differ only in their verdict; on all cores, of which the referee takes one."""
     ours = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores.ALL)
     try:
@@ -70,7 +70,7 @@ def sitting(board):
 
 @pytest.fixture
 def unsteady(monkeypatch):
-    """Where times do not matter: a ranked benchmark ends after its six pairs of runs."""
+    """For tests where times do not matter: a ranked benchmark ends after its six pairs of runs."""
     monkeypatch.setitem(game.STEADY_S, Mode.RANKED, 0.0)
 
 
@@ -103,7 +103,7 @@ def unsteady(monkeypatch):
         (AROUND.format("return (data + 1).to('meta')"), "WA", "meta"),
         ("import torch\nclass Lazy(torch.Tensor): pass\n" + AROUND.format("return (data + 1).as_subclass(Lazy)"), "WA", "Lazy"),
         (AROUND.format("return torch.ones(1).expand(10**11)"), "WA", "bytes"),
-        # No answer follows: if one came before the player is stopped, the message would be about that.
+        # No answer follows: if one arrived before the player is stopped, the message would be about the answer.
         (AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); time.sleep(60)"), "SV", "forged a message"),
     ],
 )  # fmt: skip
@@ -132,7 +132,7 @@ def custom_kernel(data):
     is_first = False
     return data + 1
 """
-"""Leaves what a file with torch.compile leaves: entries in the folder of its cache."""
+"""Leaves entries in the cache folder, like a file with torch.compile."""
 
 
 def test_what_compiles_lazily_is_called_in_the_build_with_each_benchmark_first(sitting):
@@ -160,7 +160,7 @@ def test_only_the_first_call_of_what_compiles_lazily_may_take_longer(board):
 
 
 def test_a_player_that_starts_late_has_all_of_its_time_to_be_imported(board, monkeypatch):
-    """On a busy machine, a sandbox may take longer to start than the import that follows may take."""
+    """On a busy machine, the start of a sandbox may take longer than the limit of the import after it."""
     seat = Context.seat
 
     @contextlib.contextmanager
@@ -190,7 +190,7 @@ def test_every_failing_test_is_reported(sitting):
 
 
 def test_a_stale_cached_output_is_a_wrong_answer_in_a_benchmark(sitting):
-    # The cheat of caches: answer a shape that was seen before with what was right then.
+    # Cheats with a cache: answers a shape that it has seen before with the old answer.
     source = "seen = {}\ndef custom_kernel(data):\n    return seen.setdefault(data.shape, data + 1)\n"
     judgement = sitting.judge(submission(source), Mode.BENCHMARK)
     assert judgement.verdict is Verdict.WRONG_ANSWER
@@ -214,13 +214,13 @@ def test_a_ranked_judgement_keeps_every_sample_beside_the_anchor(board):
 def test_a_slower_kernel_has_a_ratio_above_one(sitting):
     slow = "import time\ndef custom_kernel(data):\n    end = time.perf_counter() + 0.002\n    while time.perf_counter() < end: pass\n    return data + 1\n"
     timing = sitting.judge(submission(slow), Mode.BENCHMARK).benchmarks[0].timing
-    # A busy machine makes it longer; nothing makes it shorter than its work, but for the bound.
+    # A busy machine makes it longer; nothing makes it shorter than its work minus the bound.
     assert min(min(run.samples_us) for run in timing.submission) >= 2000 - timing.bound_us
     assert timing.ratio.value > 1
 
 
 def test_calls_that_stall_count_in_full_from_the_third_run_on(sitting):
-    """Two slow calls of ten would count for nothing, and what they leave behind might speed up others."""
+    """Otherwise two slow calls of ten would not count, but might prepare work that speeds up the others."""
     body = "global calls\n    calls += 1\n    if calls == 7: time.sleep(0.3)\n    return data + 1"
     stalling = f"import time\ncalls = 0\ndef custom_kernel(data):\n    {body}\n"
     runs = sitting.judge(submission(stalling), Mode.BENCHMARK).benchmarks[0].timing.submission
@@ -326,7 +326,7 @@ def test_a_champion_with_too_little_memory_on_this_machine_keeps_first_place(boa
 
 
 def test_a_champion_that_fails_once_is_dueled(board, unsteady):
-    """Its first import in a benchmark fails, which it can know only by the time; then it is slow, so one look decides."""
+    """Its first import in a benchmark fails, which it recognizes by the time; then it is slow, so one look decides."""
     late = time.time() + 12
     once = f"import time\nif time.time() < {late}: time.sleep(max(0, {late} - time.time())); 1 / 0\n" + SLOW
     patient = replace(board, limits=replace(board.limits, compile_timeout_s=60))
@@ -335,7 +335,7 @@ def test_a_champion_that_fails_once_is_dueled(board, unsteady):
 
 
 def champion_of(source):
-    """A champion that any submission could beat."""
+    """A champion that any submission beats."""
     return Champion(
         submission=submission(source, "former-sample"),
         score=Interval(value=1e6, low=1e6, high=1e6),
@@ -355,7 +355,7 @@ def test_an_output_of_thousands_of_numbers_is_wrong_but_not_tampering(sitting):
 
 def test_a_slow_import_does_not_use_up_the_shared_benchmark_time(board):
     slow = "import time\ntime.sleep(1.2)\n" + GOOD
-    hurried = replace(board, limits=replace(board.limits, benchmark_timeout_s=7))  # six imports alone take longer
+    hurried = replace(board, limits=replace(board.limits, benchmark_timeout_s=7))  # already the six imports take longer
     assert verdict_of(hurried, slow, Mode.BENCHMARK).verdict is Verdict.ACCEPTED
 
 
@@ -368,7 +368,7 @@ def test_a_too_slow_import_in_a_benchmark_exceeds_the_time_limit(board, monkeypa
 
 @pytest.mark.alone
 def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
-    """A loop on the players' core takes at least half of it, also while a player is stopped."""
+    """A loop takes at least half of the players' core, also while a player is stopped."""
     with busy_loops(1, max(all_cores)):
         judgement = judge(board, submission(GOOD), Mode.BENCHMARK)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
@@ -377,7 +377,7 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
 
 
 def judge_beside_loops(board, source, **limits):
-    """The loops begin once the sandbox is ready, and take two thirds of the players' core."""
+    """Judge beside loops that start after the sandbox, and take two thirds of the players' core."""
     with Sitting(replace(board, tests=board.tests[:1], limits=replace(board.limits, **limits))) as sitting:
         assert sitting.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
         with busy_loops(2, max(cores.ALL)):
@@ -398,18 +398,18 @@ def test_a_referee_that_waits_long_leaves_its_core_to_others(board, all_cores):
 
 @pytest.mark.alone
 def test_an_honest_call_does_not_exceed_its_limit_because_of_other_programs(board, all_cores):
-    """It computes for 0.7 of its seconds, on a core of which it gets a third."""
+    """It computes for 0.7 s of its limit of 1 s, on a core of which it gets a third."""
     works = AROUND.format(
         "end = time.process_time() + 0.7\n    while time.process_time() < end: pass\n    return data + 1"
     )
     judgement = judge_beside_loops(board, works, case_timeout_s=1)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
-    assert max(case.seconds for case in judgement.tests) > 1.4, "the loops took nothing"
+    assert max(case.seconds for case in judgement.tests) > 1.4, "the loops took no time"
 
 
 @pytest.mark.alone
 def test_an_endless_call_exceeds_its_limit_beside_other_programs_too(board, all_cores):
-    """Its own children are no other programs."""
+    """Its own children do not count as other programs."""
     body = "[os.fork() for _ in range(3)]\n    while True: pass"
     judgement = judge_beside_loops(board, AROUND.format(body), case_timeout_s=1, compile_timeout_s=4)
     assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED, judgement.message
@@ -434,7 +434,7 @@ def test_a_waiting_program_starves_and_a_sleeping_one_does_not():
         )
         assert 0.3 < starved_s < time.monotonic() - began
         assert slept_s < 0.1
-        assert measured[0].seconds([]) == 0.0, "a process that has ended waits for nothing"
+        assert measured[0].seconds([]) == 0.0, "a process that has ended does not wait"
 
 
 def test_our_own_yielding_processes_do_not_count_as_starving_a_player():
@@ -466,7 +466,9 @@ def test_time_a_spinner_misses_while_the_player_is_stopped_counts_as_company():
             assert company.share > 0.95
             before = time.monotonic()
             company.look(running_s=before - began)
-            assert time.monotonic() - before > 0.005, "it listens for a moment if the player ran nearly all the time"
+            assert time.monotonic() - before > 0.005, (
+                "the judge measures for a moment if the player ran nearly all the time"
+            )
             assert company.share > 0.95
             gone = Company([spinner.pid])
             gone.begin()

@@ -1,4 +1,4 @@
-"""Judgements: kept samples of every version, invariants, and what hostile files are told."""
+"""Judgements: samples of every version, invariants, and errors for hostile files."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from tests.properties import given, settings, st
 
 SAMPLES = Path(__file__).parent / "judgements"
 NEWEST = SAMPLES / f"v{VERSION}.json"
-"""Written once, by the PullRank of that version, and never again: old ledgers must stay readable."""
+"""Written once, by that version of PullRank, and never changed: old ledgers must stay readable."""
 
 Fields = dict[str, Any]
 
@@ -41,7 +41,7 @@ NEWEST_JUDGEMENT = Judgement.from_json(NEWEST.read_bytes())
 
 
 def edited(change: Callable[[Fields], object]) -> str:
-    """The sample with a change and the checksum that belongs to it: the work of a forger."""
+    """The sample with a change and the matching checksum: the work of a forger."""
     fields: Fields = json.loads(NEWEST.read_text())
     change(fields)
     fields["checksum"] = _checksum(fields)
@@ -325,7 +325,7 @@ def test_a_changed_byte_never_goes_unnoticed(data: st.DataObject) -> None:
         read = Judgement.from_json(text[:at] + bytes([byte]) + text[at + 1 :])
     except JudgementError:
         return
-    assert read == NEWEST_JUDGEMENT  # white space, an escape in other letters
+    assert read == NEWEST_JUDGEMENT  # white space, an escape with other letters
 
 
 @pytest.mark.parametrize(

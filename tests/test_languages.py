@@ -1,7 +1,7 @@
-"""The guide's examples for GPU boards: each is what it says, compiles where its compiler is, and is judged where it can be.
+"""The guide's examples for GPU boards: each compiles if its compiler is here, and is judged if that is possible.
 
-on a CPU       PyTorch, Triton by its interpreter, JAX: judged, behind the walls
-by nvcc        what stands in CUDA C++, alone or within Python; no GPU is needed to compile
+on a CPU       PyTorch, Triton by its interpreter, JAX: judged in the sandbox
+by nvcc        CUDA C++, alone or within Python: compiled, which needs no GPU
 simulated      Numba's kernel, by its own simulator
 elsewhere      `make check-gpu`, on a machine with a GPU
 """
@@ -133,7 +133,7 @@ def test_a_cuda_example_is_compiled_for_a_gpu(example):
 @needs_nvcc
 @pytest.mark.parametrize("name", ["CUDA C++ by load_inline", "A torch extension"])
 def test_a_cuda_kernel_inside_python_is_compiled_for_a_gpu(name, tmp_path):
-    # Without torch's own headers for CUDA, which its build for CPUs has not all of: the stream and the tensor are left out.
+    # Without torch's headers for CUDA, since its build for CPUs lacks some: the stream and the tensor are left out.
     sources = re.findall(r'"""(.*?)"""', EXAMPLES[name].submission.text, re.DOTALL)
     source = next(source for source in sources if "__global__" in source)
     kernel = re.search(r"__global__.*?^}", source, re.DOTALL | re.MULTILINE)
@@ -158,7 +158,7 @@ def test_a_cuda_kernel_inside_python_is_compiled_for_a_gpu(name, tmp_path):
 @pytest.mark.walls
 @pytest.mark.skipif(not (shutil.which("g++") and shutil.which("ninja")), reason="g++ or ninja is not on this machine")
 def test_the_extensions_operator_is_compiled_and_called_with_a_cpu_kernel(sitting):
-    """All of it but the kernel: torch's headers, the operator's registration, and the call from Python."""
+    """Everything except the kernel: torch's headers, the operator's registration, and the call from Python."""
     text = EXAMPLES["A torch extension"].submission.text
     sum_on_the_host = """
 #include <c10/util/Half.h>

@@ -1,4 +1,4 @@
-"""The ledger on disk: what is appended comes back in order, and what is broken is named."""
+"""The ledger on disk: it returns what was appended, in order, and names broken files."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ START = datetime(2026, 11, 2, tzinfo=UTC)
 
 
 def judged(login: str = "ada", minute: int = 0, **rest: Any) -> Judgement:
-    """A ranked judgement of a file that did not build: the shortest there is."""
+    """A ranked judgement of a file that did not build: the shortest possible."""
     failed = Verdict.COMPILE_ERROR
     fields: dict[str, Any] = {
         "task": "vectoradd", "edition": "e" * 64, "gpu": "CPU", "mode": Mode.RANKED,
@@ -261,7 +261,7 @@ def test_an_unreadable_folder_is_reported_and_the_rest_is_read(tmp_path: Path, m
     closed = ledger.append(judged("bob"), "r2").parent
     scandir = os.scandir
 
-    def refuse(path: Any) -> Any:  # chmod would not keep root out
+    def refuse(path: Any) -> Any:  # chmod would not stop root
         if Path(path) == closed:
             raise PermissionError(13, "Permission denied", str(path))
         return scandir(path)
@@ -284,7 +284,7 @@ def test_the_same_judgement_under_two_names_counts_once(tmp_path: Path) -> None:
     assert str(first.relative_to(tmp_path)) in contents.faults[0].reason
 
 
-# Requests and how they ended.
+# Requests and their endings.
 
 
 def asked(pull_request: int = 12, *, minute: int = 0, attempt: int = 1, **rest: Any) -> Request:

@@ -1,4 +1,4 @@
-"""The names of a ledger's files, which the facts determine: only files with such names are read."""
+"""The names of a ledger's files, which follow from their contents: files with other names are not read."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -73,7 +73,7 @@ NAMES = [
 
 
 def files_of(*requests: Request) -> set[str]:
-    """Requests and, where they have one, their endings and costs."""
+    """The files of requests and of their endings and costs, if any."""
     return {
         *(str(one.place) for one in requests),
         *(str(one.place_of_ending) for one in requests if one in ENDED),
@@ -97,7 +97,7 @@ def files_of(*requests: Request) -> set[str]:
         (requests_of(7), files_of(SEVENS, SEVENS_ON_H100)),
         (requests_on(["H100"], START.date()), files_of(SEVENS_ON_H100)),
         (requests_on(["CPU"], (START + timedelta(days=2)).date()), files_of(SEVENTIES)),
-        (requests_on(["CPU", "H100"], (START + timedelta(days=9)).date()), files_of(SEVENS_ON_H100)),  # it is open
+        (requests_on(["CPU", "H100"], (START + timedelta(days=9)).date()), files_of(SEVENS_ON_H100)),  # open
         (requests_on(["H200"], START.date()), ()),
         (requests_of_author_of(SEVENS.id), files_of(SEVENS, SEVENS_ON_H100)),
         (requests_of_author_of(SEVENTIES.id), files_of(SEVENTIES)),

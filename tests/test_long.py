@@ -1,4 +1,4 @@
-"""The long tests that `make test` leaves out: all of them exist, and are run when they are asked for."""
+"""The long tests that `make test` leaves out: all of them exist, and run on demand."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Memory limits: a player ends for its own memory, and never for that of other processes."""
+"""Memory limits: a player is stopped for its own memory, never for that of other processes."""
 
 import contextlib
 import itertools
@@ -50,8 +50,8 @@ def test_this_machines_memory_is_read():
     [
         ("oom 0\noom_kill 0\n", None),
         ("oom 3\noom_kill 3\n", Foul),
-        ("oom 1\noom_kill 0\n", Foul),  # the kernel could not give it what it wanted, and is about to end it
-        ("oom 0\noom_kill 1\n", JudgeError),  # a group above it, or the machine, has run out: by whose doing is open
+        ("oom 1\noom_kill 0\n", Foul),  # the kernel could not give it more memory, and is about to kill it
+        ("oom 0\noom_kill 1\n", JudgeError),  # a group above it, or the machine, is out of memory: the cause is unknown
     ],
 )
 def test_a_player_killed_by_its_cgroup_is_blamed_only_for_its_limit(tmp_path, events, expected):
@@ -65,7 +65,7 @@ def test_a_player_killed_by_its_cgroup_is_blamed_only_for_its_limit(tmp_path, ev
         assert caught.value.message == "Used more than 1 GiB of memory."
 
 
-# The rest is about machines whose cgroups don't limit memory: without any cgroup, that is so everywhere.
+# The rest is about machines whose cgroups don't limit memory; without any cgroup, every machine is like that.
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def load(player, seconds=60.0):
 
 
 def end_of(sandbox, source):
-    """How a player ends that loads this."""
+    """The end of a player that loads this."""
     with sandbox.seat(entry(source)) as player, pytest.raises(Foul) as caught:
         load(player)
     return caught.value
@@ -129,7 +129,7 @@ HIDDEN = """
         socket.send_fds(sender, [b'x'], [file])
         os.close(file)
 """
-"""1.5 GiB in files that are under way between two sockets, and nowhere open."""
+"""1.5 GiB in files that are in flight between two sockets, and not open anywhere."""
 
 
 @pytest.mark.walls
@@ -137,7 +137,7 @@ def test_hidden_memory_is_proved_by_the_players_end_on_a_full_machine(sandbox):
     with sandbox.seat(entry(HIDDEN)) as player:
         assert isinstance(load(player), Loaded)
         player.check_memory()
-        player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES  # as if nearly nothing were left
+        player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES  # as if almost no memory were left
         with pytest.raises(Foul) as caught:
             player._memory.sources[0].look()
     assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
@@ -154,7 +154,7 @@ UNREAD = """
         os.close(file)
     print('sent')
 """
-"""1.5 GiB in files that are under way to the referee, and nowhere open."""
+"""1.5 GiB in files that are in flight to the referee, and not open anywhere."""
 
 
 @pytest.mark.walls
@@ -185,7 +185,7 @@ def test_a_player_ended_for_the_memory_of_others_voids_the_judging(sandbox, monk
 
 
 def end_of_killed(sandbox, held_bytes):
-    """What comes of a player that is killed while memory is in use that its end then frees."""
+    """The result of a player that is killed while memory is in use that is free after its end."""
     with contextlib.ExitStack() as stack:
         held = stack.enter_context(mmap.mmap(-1, held_bytes + 4096))
         held.write(bytes(held_bytes))
@@ -202,7 +202,7 @@ def end_of_killed(sandbox, held_bytes):
 
 @pytest.fixture
 def out_of_memory(monkeypatch):
-    """As if the kernel had run out of memory, right after the last check."""
+    """As if the kernel had run out of memory right after the last check."""
     counts = itertools.chain([0], itertools.repeat(1))  # at the player's start, and later
     monkeypatch.setattr(watched_memory, "_killed_by_the_kernel", lambda: next(counts))
     monkeypatch.setattr(watched_memory, "_TIGHT", 1.0)
@@ -299,7 +299,7 @@ def test_a_measurement_that_waits_for_a_core_does_not_put_off_the_next_one(monke
 
 
 def keep_busy(seconds):
-    """Use a core for so long."""
+    """Use a core for this long."""
     ends = time.thread_time() + seconds
     while time.thread_time() < ends:
         pass

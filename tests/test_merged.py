@@ -1,4 +1,4 @@
-"""Files that were merged and since replaced: found in git, shown on the site, played again by `verify`."""
+"""Files that were merged and later replaced: found in git, shown on the site, replayed by `verify`."""
 
 import os
 import re
@@ -27,7 +27,7 @@ PATH = "submissions/vectoradd/ada/submission.py"
 
 
 class Repository:
-    """A clone of a competition, whose `main` is what was merged."""
+    """A clone of a competition, whose `main` has the merged files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -41,7 +41,7 @@ class Repository:
         return done.stdout.decode()
 
     def merge(self, content: str, path: str = PATH) -> None:
-        """As the bot merges: one commit."""
+        """Merge as the bot does: in one commit."""
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / path).write_text(content)
         self.git("add", path)
@@ -75,7 +75,7 @@ def diffs(site: Path, gpu: str) -> list[str]:
 def test_a_replaced_file_keeps_its_code_and_diff_and_counts_as_merged(
     tmp_path: Path, task: Task, repository: Repository
 ) -> None:
-    """B replaced A, for it is faster on one board; on the other A stays the row.  Grace's file was never merged."""
+    """B replaced A, since it is faster on one board; on the other, A keeps the row.  Grace's file was never merged."""
     cpu, h100 = task.board("CPU"), task.board("H100")
     judgements = [
         judged(cpu, "ada", 2.0, source=A), judged(h100, "ada", 2.0, source=A),
@@ -164,7 +164,7 @@ def test_an_unreadable_file_is_not_found(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / PATH).parent.mkdir(parents=True)
     (tmp_path / PATH).write_text(A)
 
-    def refuse(path: Path) -> bytes:  # chmod would not keep root out
+    def refuse(path: Path) -> bytes:  # chmod would not stop root
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
@@ -172,7 +172,7 @@ def test_an_unreadable_file_is_not_found(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_publishing_checks_out_the_whole_history_of_one_branch(tmp_path: Path, repository: Repository) -> None:
-    """As actions/checkout fetches with a depth: the one commit's history, and of the ledger nothing."""
+    """Like actions/checkout with a depth: one commit's history, and nothing of the ledger."""
     workflow = (Path(__file__).parent.parent / ".github/workflows/publish.yml").read_text()
     depth = re.search(r"fetch-depth: (\d+)", workflow)
     assert depth and depth[1] != "0"
@@ -193,7 +193,7 @@ def test_publishing_checks_out_the_whole_history_of_one_branch(tmp_path: Path, r
 def test_the_command_that_a_page_prints_replays_its_judgement(
     tmp_path: Path, repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The judged file lies in the history only: its author has replaced it."""
+    """The judged file is only in the history: its author has replaced it."""
     tiny, source = load_task(TINY), b"def custom_kernel(data):\n    return data + 1\n"
     path = "submissions/tiny/ada/submission.py"
     repository.merge(source.decode(), path)

@@ -1,4 +1,4 @@
-"""`pullrank moderate`: what maintainers decide, in a folder and on a GitHub on loopback, and what follows from it."""
+"""`pullrank moderate`: decisions of maintainers and their effects, in a folder and on a GitHub on loopback."""
 
 import json
 import re
@@ -25,7 +25,7 @@ ROW = "vectoradd/CPU/alice"
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    """Alice stands first on the board, bob second; the maintainer is the repository's owner."""
+    """Alice is first on the board, bob second; the maintainer is the repository's owner."""
     made = Scene(tmp_path, monkeypatch)
     with made.server:
         play(made)
@@ -40,7 +40,7 @@ def play(scene: Scene) -> None:
 
 
 def copy_of(scene: Scene, folder: Path) -> Ledger:
-    """The branch as a folder."""
+    """The ledger's branch as a folder."""
     with LedgerBranch(scene.server.git_url) as branch:
         for place in branch.names:
             target = folder / place
@@ -133,7 +133,7 @@ def test_a_maintainer_can_ban_an_outsider_by_current_login_and_others_cannot(
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy of the branch, made once."""
+    """The ledger of a competition, made once."""
     with pytest.MonkeyPatch.context() as patch:
         made = Scene(tmp_path_factory.mktemp("judged"), patch)
         with made.server:
@@ -210,7 +210,7 @@ def test_a_withdrawn_row_appears_on_page_and_in_commands_with_its_date(ledger, t
     assert (out["login"], out["action"], out["at"]) == ("alice", "withdraw", at.isoformat())
     moderate("list", "--ledger", str(ledger.path))
     assert "withdraw" in capsys.readouterr().out
-    moderate("restore", ROW, *there(ledger), code=2)  # it is not a maintainer's to lift
+    moderate("restore", ROW, *there(ledger), code=2)  # a maintainer cannot lift it
     assert logins(ledger, capsys) == ["bob"]
 
 
@@ -230,10 +230,10 @@ def test_an_authors_page_shows_their_ban_until_lifted_but_not_a_namesakes(ledger
         id="m", action=Action.BAN, user_id=4242, login="bob", reason="Attacks.", by=7, at=datetime.now(UTC)
     )
     ledger.append_fact(stranger)
-    assert page_of("bob", "stranger") == (False, None), "an account that is called bob today, and is another"
+    assert page_of("bob", "stranger") == (False, None), "another account that is called bob today"
     moderate("disqualify", ROW, *there(ledger))
     moderate("ban", "alice", *there(ledger))
-    assert page_of("alice", "gone") == (True, "Returns an old output."), "though she stands nowhere any more"
+    assert page_of("alice", "gone") == (True, "Returns an old output."), "although she is on no board any more"
 
 
 def test_a_ban_in_the_settings_also_appears_on_the_authors_page(ledger, tmp_path) -> None:

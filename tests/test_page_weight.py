@@ -1,4 +1,4 @@
-"""The bytes that a browser loads to show a page, gzipped as on the network."""
+"""The bytes that a browser loads for a page, gzipped as on the network."""
 
 import gzip
 import random
@@ -35,7 +35,7 @@ SHARED = Site(
 
 
 def weight_kb(page: str) -> float:
-    """Of a page, and of every asset that it names, each by itself."""
+    """The weight of a page and of every asset that it names, each compressed separately."""
     named = {link.rpartition("/")[2] for link in re.findall(r' (?:src|href)="([^"]*)"', page)}
     assets = [path for path in (SITE / "assets").iterdir() if path.name in named]
     assert {"style.css", "site.js"} <= {path.name for path in assets}
@@ -58,7 +58,7 @@ def test_the_landing_page_of_forty_boards_is_light(tmp_path: Path) -> None:
 
 
 def entered(board: Board, count: int) -> Iterator[Judgement]:
-    """Judgements of as many authors, no two alike, made out of a few that were made whole."""
+    """Judgements of this many authors, no two alike, varied from a few complete ones."""
     dice = random.Random(7)
     whole = [judged(board, f"author-{index}", 1 + index / 8) for index in range(8)]
     for index, login in enumerate(logins(count, dice)):
@@ -88,6 +88,6 @@ def test_a_board_of_two_thousand_rows_is_light_enough_for_a_phone(tmp_path: Path
     page = pages["vectoradd/CPU/index.html"]
     assert page.count("<tr data-login=") == 2 * ROWS
     assert weight_kb(page) < BOARD_KB
-    # What a submission's page loads before it is held against another.
+    # What a submission's page loads before a comparison with another.
     assert pages["vectoradd/CPU/rows.json"].count('"rank"') == ROWS
     assert len(gzip.compress(pages["vectoradd/CPU/rows.json"].encode(), compresslevel=6)) / 1000 < NAMES_KB

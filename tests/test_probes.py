@@ -1,4 +1,4 @@
-"""The faults that `task check` finds in a task: checks that accept too much, and cases that do not fit."""
+"""The faults that `task check` finds in a task: checks that accept too much, and unsuitable cases."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +31,7 @@ EXAMPLE = "def custom_kernel(data):\n    return data\n"
 
 
 def board(folder: Path, *parts: str, yml: str = "", description: str = "") -> Board:
-    """A board whose reference.py is made of `parts`; of what is not said, the right part is taken."""
+    """A board whose reference.py consists of `parts`; by default, of correct ones."""
     given = {part.split("(")[0].removeprefix("def "): part for part in parts}
     right = {"generate_input": GENERATE, "ref_kernel": KERNEL, "check_implementation": CHECK}
     source = "import torch\nfrom harness.checker import compare\n" + "".join((right | given).values())
@@ -246,7 +246,7 @@ def test_packed_numbers_are_spoiled_as_far_as_torch_allows(tmp_path: Path) -> No
 
 
 def test_a_wrong_answer_that_cannot_be_made_does_not_stop_the_check(tmp_path: Path) -> None:
-    """No mean of so large numbers fits into any of torch's scalars."""
+    """No scalar of torch can hold the mean of numbers this large."""
     large = GENERATE.replace("torch.randn(size)", "(-torch.randint(1, 99, (size,))).view(torch.uint64)")
     kernel = "def ref_kernel(data):\n    return (data.view(torch.int64) + 1).view(data.dtype)\n"
     found = find_flaws(board(tmp_path, large, kernel, check("return True, ''")))
@@ -254,7 +254,7 @@ def test_a_wrong_answer_that_cannot_be_made_does_not_stop_the_check(tmp_path: Pa
     assert "accepts None" in flaws(found)
 
 
-# The wrong answers themselves.
+# The wrong answers.
 
 DTYPES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int64", "int8", "uint8", "bool", "complex64"]
 

@@ -1,4 +1,4 @@
-"""Profiles: what torch's profiler shows of a call behind the walls, told to people, and worth nothing to a liar."""
+"""Profiles: what torch's profiler shows of a call in the sandbox, its display, and forged ones."""
 
 import csv
 import json
@@ -136,7 +136,7 @@ def test_a_task_with_its_own_program_cannot_be_profiled():
         judge(told, file, Mode.PROFILE)
 
 
-# ---------------------------------------------------------------------- told to people
+# ---------------------------------------------------------------------- display
 
 
 def made(*operations, call_us=1000.0):

@@ -1,4 +1,4 @@
-"""The site's data for programs, of a lively season: every link works, and the guide explains every field."""
+"""The site's data for programs: every link works, and the guide explains every field."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def json_files(site: Path) -> Iterator[tuple[Path, Any]]:
 
 
 def values(facts: Any, key: str) -> Iterator[Any]:
-    """Whatever stands under a key, at any depth."""
+    """All values of a key, at any depth."""
     if isinstance(facts, list):
         for one in facts:
             yield from values(one, key)
@@ -66,27 +66,27 @@ HOLES = {
 
 
 def section(title: str) -> str:
-    """The text of the guide below a heading."""
+    """The guide's text below a heading."""
     found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^##|\Z)", GUIDE, re.MULTILINE | re.DOTALL)
     assert found, title
     return found[2]
 
 
 def told(title: str) -> set[str]:
-    """The names that the table below a heading explains."""
+    """The names in the table below a heading."""
     cells = re.findall(r"^\| ([^|]*`[^|]*) \|", section(title), re.MULTILINE)
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
 def told_files() -> Iterator[str]:
-    """The paths in the guide's tables of files, each below the folder that the line above its table says."""
+    """The paths in the guide's tables of files, each below the folder in the line above its table."""
     for folder, table in re.findall(r"(?:`([A-Za-z_/]+/)`)?[^`]*?:\n\n((?:\|.*\n)+)", section("The files")):
         for names in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE):
             yield from (folder + name for name in re.findall(r"`([^`]+)`", names))
 
 
 def keys_of(site: Path, name: str, *way: str) -> set[str]:
-    """The keys in all files of a name, or in what lies on a way below: `*` is each of a list."""
+    """The keys in all files of a name, or in their objects at a path: `*` is every member of a list."""
     found = [facts for path, facts in json_files(site) if path.name == name]
     for step in way:
         found = [one for facts in found for one in (facts if step == "*" else [facts[step]]) if one is not None]

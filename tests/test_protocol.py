@@ -1,4 +1,4 @@
-"""The border: what an honest player sends is read back; everything else is refused with a reason."""
+"""The protocol: what an honest player sends is read; everything else is refused with a reason."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The site as files: every page, every link, and what hostile or missing data makes of them."""
+"""The site as files: all pages and links, also from hostile or incomplete data."""
 
 import contextlib
 import csv
@@ -96,7 +96,7 @@ def task_folder(parent: Path, name: str = "vectoradd", yml: str = TASK_YML) -> P
 
 
 def runs(centre_us: float, noise: random.Random, side: int, count: int = 6, unsteady: float = 0.0) -> tuple[Run, ...]:
-    """Runs of one side; if `unsteady`, their times lie this far apart from first to last, in logarithms."""
+    """Runs of one side; `unsteady` is the difference between the first and the last time, in logarithms."""
 
     def sample(index: int) -> float:
         middle_us = centre_us * math.exp(unsteady * (2 * index / (count - 1) - 1) / 2)
@@ -129,7 +129,7 @@ def judged(
     unsteady: float = 0.0,
     **rest: Any,
 ) -> Judgement:
-    """A ranked, accepted judgement of a file that is `speed` times as fast as the anchor, in all cases or in each."""
+    """A ranked, accepted judgement of a file that is `speed` times as fast as the anchor, overall or by case."""
     digest = hashlib.sha256((source or f"{login} {speed}").encode()).hexdigest()
     noise = random.Random(f"{digest} {day}")
     at = START + timedelta(days=day)
@@ -187,7 +187,7 @@ def duel_with(board: Board, champion: Judgement, ratio: float) -> Duel:
 
 
 def season(board: Board) -> list[Judgement]:
-    """Five authors: a first entry, two duels won, one lost, a tie at the end."""
+    """Five authors: a first entry, two won duels, a lost one, a tie at the end."""
     ada = judged(board, "ada", 1.4, day=0)
     grace = judged(board, "grace", 2.1, day=6, duel=duel_with(board, ada, 0.66))
     edsger = judged(board, "edsger", 2.9, day=21, duel=duel_with(board, grace, 0.72))
@@ -216,7 +216,7 @@ def task(tmp_path: Path) -> Task:
 
 @pytest.fixture(scope="module")
 def seasons_site(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SiteReport]:
-    """The site of `season`, for those who only read in it, and the report of its build."""
+    """The site of `season`, for tests that only read it, and the report of its build."""
     folder = tmp_path_factory.mktemp("season")
     task = load_task(task_folder(folder / "tasks"))
     return built(folder, task, season(task.board("CPU")))
@@ -351,7 +351,7 @@ def test_a_long_history_shows_its_latest_steps_and_folds_the_rest(tmp_path: Path
     shown, _, folded = page.partition("<details>")
     assert shown.partition('id="history-title"')[2].count("<tr>") == LATEST_STEPS + 1
     assert folded.count("<tr>") == 4 and "3 steps" in folded
-    assert page.count(">record<") == LATEST_STEPS + 2  # The board's first entry beat nothing.
+    assert page.count(">record<") == LATEST_STEPS + 2  # The board's first entry beat nobody.
     assert f"Records{LATEST_STEPS + 2} " in page_text(site, "authors/ada")
     assert f"Records{LATEST_STEPS + 2} " in page_text(site, ".") and "in 22 records." in page_text(
         site, "vectoradd/CPU"
@@ -372,7 +372,7 @@ def test_the_site_copies_judgements_of_top_rows_and_latest_records_only(
     judgements = season(task.board("CPU"))
     site, _ = built(tmp_path, task, judgements, repository="https://github.com/kernels/cup")
     beside = {path.parent.parent.name for path in site.glob("vectoradd/CPU/*/*/judgement.json")}
-    assert beside == {"edsger", "barbara", "grace"}  # Ada's record is the third last.
+    assert beside == {"edsger", "barbara", "grace"}  # Ada's record is third from the end.
     folders = {path.parent.parent.name: path.parent for path in site.glob("vectoradd/CPU/*/*/submission.json")}
     assert set(folders) == {one.submission.login for one in judgements}
     facts = {login: json.loads((folder / "submission.json").read_text()) for login, folder in folders.items()}
@@ -471,7 +471,7 @@ def test_a_judgement_a_century_ahead_changes_no_other_date_on_the_site(tmp_path:
     assert "Closes 1 Mar 2027" in text and "Start from the template" in text
     path = site / "vectoradd/CPU/zoe" / zoe.submission.digest[:12] / "judgement.json"
     assert json.loads(path.read_text())["finished_at"].startswith("2126-")
-    assert Judgement.from_json(path.read_bytes()).submission == zoe.submission, "its checksum is that of the ledger"
+    assert Judgement.from_json(path.read_bytes()).submission == zoe.submission, "its checksum is that in the ledger"
     path.unlink()
     texts = [path for path in site.rglob("*") if path.suffix in (".html", ".json", ".atom", ".csv", ".xml")]
     assert len(texts) > 30 and not [path for path in texts if re.search("2126-|[a-z] 2126", path.read_text("utf-8"))]
@@ -482,7 +482,7 @@ def test_a_judgement_a_century_ahead_changes_no_other_date_on_the_site(tmp_path:
     with Image.open(site / "vectoradd/CPU/og.png") as picture:
         grey = picture.convert("L")
     heights = [next(y for y in range(385, 570) if grey.getpixel((x, y)) > 100) for x in (150, 400, 900)]
-    assert heights == sorted(set(heights)), "each record has its own time in the picture"
+    assert heights == sorted(set(heights)), "each record's picture shows its time"
 
 
 def test_an_earlier_edition_never_shows_a_date_in_the_future(tmp_path: Path, task: Task) -> None:
@@ -812,7 +812,7 @@ def test_a_build_cleans_up_after_a_killed_one_and_restores_its_site(
     (left,) = tmp_path.iterdir()
     with pytest.raises(PullRankError, match="there is no site there yet"):
         fail_to_build(tmp_path / "_site")
-    assert left.exists(), "so young a one may belong to somebody who has not claimed it yet"
+    assert left.exists(), "another process may have just made such a folder, and not locked it yet"
     os.utime(left, (1e9, 1e9))
     with pytest.raises(PullRankError, match="the old site is unchanged"):
         fail_to_build(tmp_path / "_site")
@@ -895,7 +895,7 @@ def test_an_unreadable_ledger_leaves_the_old_site_in_place(
     site, _ = built(tmp_path, task, season(task.board("CPU")))
     scandir = os.scandir
 
-    def refuse(path: Any) -> Any:  # chmod would not keep root out
+    def refuse(path: Any) -> Any:  # chmod would not stop root
         if Path(path).name == "judgements":
             raise PermissionError(13, "Permission denied", str(path))
         return scandir(path)
@@ -1001,7 +1001,7 @@ def test_a_guide_colours_code_and_gives_all_but_output_a_copy_button() -> None:
         assert '<div class="copyable"><button class="copy js-only" type="button">Copy</button>' in html
         assert Tags(str(html)).text.strip() == 'Copypullrank test "a"  # <b>'
     assert "<button" not in render_guide(fence.format("text"))
-    # An argument is no builtin of the shell.
+    # The argument `test` is not highlighted as the shell's builtin.
     assert 'pullrank test <i class="s">&quot;a&quot;</i>  <i class="c"># &lt;b&gt;</i>' in render_guide(
         fence.format("bash")
     )
@@ -1068,7 +1068,7 @@ def test_a_row_is_marked_not_merged_where_merges_are_known(tmp_path: Path, task:
 
 
 def with_a_provisional_row(board: Board) -> list[Judgement]:
-    """A season in which a time that stayed unsteady looks faster than first place."""
+    """A season where an unsteady time looks faster than first place."""
     return [*season(board), judged(board, "hedy", 4.0, day=32, unsteady=1.6)]
 
 
@@ -1195,7 +1195,7 @@ def test_a_page_compares_its_row_with_first_place_and_its_predecessor(seasons_si
     assert heads("linus") == f"{first} donald, next row ahead |"
     assert heads("grace") == f"{first} ada, previous record |"
     assert heads("edsger") == "size | Time | barbara, second place | grace, previous record |"
-    assert heads("barbara") == first  # Next to beat is the first.
+    assert heads("barbara") == first  # The next one to beat is the first.
 
 
 def test_a_machine_that_slows_down_shows_its_drift(tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1304,7 +1304,7 @@ def test_the_ledger_groups_its_files_by_board_without_reading_them(tmp_path: Pat
 
 
 forks_beside_threads = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-"""The test runner may have threads; they are not ours, and hold no lock that matters."""
+"""The test runner may have threads, but they hold no lock that matters here."""
 
 
 def test_a_build_does_not_fork_for_small_sites_or_beside_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1404,7 +1404,7 @@ def test_an_earlier_edition_keeps_a_page_with_its_standings(tmp_path: Path, task
     text = page_text(site, f"vectoradd/CPU/_editions/{'e' * 12}")
     assert "2 entries on CPU from 2 Nov 2026 to 3 Nov 2026" in text
     facts = json.loads((site / f"vectoradd/CPU/_editions/{'e' * 12}/edition.json").read_text())
-    assert [row["login"] for row in facts["rows"]] == ["ada", "bob"]  # Bob looks faster; his duel never came.
+    assert [row["login"] for row in facts["rows"]] == ["ada", "bob"]  # Bob looks faster, but never had a duel.
     assert facts["edition"] == "e" * 64
 
 
@@ -1479,7 +1479,7 @@ def test_a_board_has_a_preview_picture_of_its_leader(tmp_path: Path, task: Task)
         with Image.open(picture) as image:
             assert image.size == (1200, 630) and picture.stat().st_size < 60_000
             pictures[gpu] = image.convert("RGB").tobytes()
-    assert pictures["CPU"] != pictures["H100"]  # Nobody has entered there.
+    assert pictures["CPU"] != pictures["H100"]  # The H100's board has no entries.
 
 
 def test_a_feed_holds_the_latest_records_newest_first() -> None:
@@ -1509,7 +1509,7 @@ def test_a_language_that_looks_like_a_formula_is_text_in_a_spreadsheet(tmp_path:
 
 
 def reign(board: Board, second: float) -> list[Judgement]:
-    """Ada is first, Cy is as fast as asked, Bob wins the duel with Ada, and becomes faster."""
+    """Ada is first, Cy's speed is `second`, Bob wins the duel with Ada, and becomes faster."""
     ada = judged(board, "ada", 1.4)
     won = judged(board, "bob", 2.5, day=5, duel=duel_with(board, ada, 0.56))
     return [ada, judged(board, "cy", second, day=1), won, judged(board, "bob", 2.8, day=9)]
@@ -1544,7 +1544,7 @@ def test_the_board_shows_the_leaders_gap_and_start_date(
     site, _ = built(tmp_path, task, reign(board, second))
     text, since = page_text(site, "vectoradd/CPU"), page_text(site, ".")
     assert re.search(said, text), text
-    since_when = day(START + timedelta(days=5))  # Not since they became faster.
+    since_when = day(START + timedelta(days=5))  # Not since Bob became faster.
     assert f"Firstbob {'contested ' if second == 4.0 else ''}since {since_when}" in text
     assert on_the_landing_page.replace(" ,", ",") in since.replace(" ,", ","), since
 
@@ -1566,7 +1566,7 @@ def test_the_page_of_first_place_shows_second_place_and_the_winning_duel(tmp_pat
     )
     waiting, _ = built(
         tmp_path / "waiting", task, reign(board, 4.0)
-    )  # Cy looks faster: no place of theirs is to be beaten.
+    )  # Cy looks faster, so has no place that others could beat.
     ada = next((waiting / "vectoradd/CPU/ada").iterdir()).name
     assert "Next to beat: bob’s, 1st, with a speedup of 2.00× over this file" in page_text(
         waiting, f"vectoradd/CPU/ada/{ada}"

@@ -1,4 +1,4 @@
-"""`pullrank task archive --purge`: what is deleted of a task, here and on a GitHub on loopback, and for whom."""
+"""`pullrank task archive --purge`: what it deletes, here and on a GitHub on loopback, and who may use it."""
 
 import shutil
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A clone's tasks and submissions: of the task, and of one that stays."""
+    """A clone with tasks and submissions: those of the task, and of another one that stays."""
     for name in ("vectoradd", "softmax"):
         shutil.copytree(ROOT / "tasks" / name, tmp_path / "clone" / "tasks" / name)
         (tmp_path / "clone" / "submissions" / name / "ada").mkdir(parents=True)
@@ -89,7 +89,7 @@ def test_a_non_owner_purges_nothing_and_the_owner_only_the_named_task(scene, tre
     assert (names(scene), folders(tree)) == (before, here)
     monkeypatch.setenv("GH_TOKEN", owner)
     assert run(["task", "archive", "softmax", "--purge", "--confirm", "softmax", "--tasks", str(tree)]) == 0
-    assert names(scene) == before, "another task's facts"
+    assert names(scene) == before, "another task's files"
 
 
 def test_a_purge_with_a_rejected_token_fails_and_deletes_nothing(scene, tree, monkeypatch, capsys):

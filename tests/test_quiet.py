@@ -1,4 +1,4 @@
-"""Other work on the machine: a ranked judging waits for its end, plays disturbed runs again, or is void."""
+"""Other work on the machine: a ranked judging waits until it ends, repeats disturbed runs, or is void."""
 
 import itertools
 import time
@@ -14,14 +14,14 @@ from harness.rules.quiet import MAX_OWN_REPEATS, MAX_REPEATS, Quiet
 
 
 def quiet_of(*shares):
-    """One that hears these shares of a core, one after the other."""
+    """A `Quiet` that measures these shares of a core, in order."""
     return Quiet(iter(shares).__next__, ("anchor",))
 
 
 def test_a_run_begins_when_other_work_has_ended():
     heard = itertools.chain([0.9, 0.4, 0.05], itertools.repeat(1.0))
     Quiet(heard.__next__, ()).wait()
-    assert next(heard) == 1.0, "it waits no longer than needed"
+    assert next(heard) == 1.0, "it must not wait longer than needed"
 
 
 def test_the_judgement_says_how_long_the_judge_waited(monkeypatch):
@@ -87,7 +87,7 @@ def test_a_run_that_does_not_count_uses_no_time_of_its_phase():
     undo = phase.checkpoint()
     time.sleep(0.2)
     phase.charge("submission", 30)
-    phase.deadline.phase_ends += 50  # an import, or time of other programs
+    phase.deadline.phase_ends += 50  # time of an import, or of other programs
     undo()
     assert phase.deadline.phase_ends - time.monotonic() == pytest.approx(left_s, abs=0.1)
     phase.charge("anchor", 1)

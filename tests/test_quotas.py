@@ -1,4 +1,4 @@
-"""One author's quota: a table of histories, and which requests are refused until when."""
+"""An author's quota: a table of histories, the refused requests, and until when."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ AUTHOR, BOT = 7, 41898282
 def asked(
     hours_ago: float, end: str = "judged", *, mode: Mode = Mode.TEST, seconds: float = 6.0, by: int = AUTHOR
 ) -> RequestStatus:
-    """A request of some hours ago; `end` is how it ended, or `open`."""
+    """A request from some hours ago; `end` is how it ended, or `open`."""
     at = NOW - timedelta(hours=hours_ago)
     made = make_id(12, "a" * 40, "CPU", mode)
     request = Request(
@@ -32,7 +32,7 @@ def asked(
         return RequestStatus(request=request)
     state = EndState(end)
     verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
-    # Of what is withdrawn, the cost is known after its ending.
+    # A withdrawn request's cost is known after its ending.
     is_withdrawn = state in (EndState.SUPERSEDED, EndState.CANCELLED)
     spent = Spent(request=made, seconds=seconds, at=at) if is_withdrawn and seconds else None
     ending = Ending(request=made, state=state, verdict=verdict, seconds=0 if is_withdrawn else seconds, at=at)

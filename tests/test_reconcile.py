@@ -1,4 +1,4 @@
-"""Repeating missed work: the plan as a table, then the world after each failure."""
+"""Repeats missed work: first the plan as a table, then the world after each failure."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -409,7 +409,7 @@ def opened(scene: Scene, source: bytes = SOURCE) -> Pull:
 
 
 def settle(scene: Scene, capsys: pytest.CaptureFixture[str]) -> str:
-    """Reconcile, ten minutes later; what it says."""
+    """Reconcile, ten minutes later; returns the output."""
     assert scene.reconcile(after=SOON) == 0
     return capsys.readouterr().out
 
@@ -528,7 +528,7 @@ def test_the_reconciler_respects_a_ban_that_comes_during_its_work(scene: Scene) 
 
 
 def decide(scene: Scene, action: Action) -> None:
-    """A maintainer's decision about alice."""
+    """A maintainer decides about alice."""
     decision = Moderation(
         id=f"{action}-1", action=action, user_id=scene.alice.id, login="alice", reason="Cheats.", by=1,
         at=datetime.now(UTC),
@@ -619,7 +619,7 @@ def test_the_reconciler_delivers_an_undelivered_result(scene: Scene, capsys: pyt
 @pytest.mark.parametrize(
     ("pattern", "times"),
     [
-        ("PATCH */issues/comments/*", 2),  # the whole, and the short one
+        ("PATCH */issues/comments/*", 2),  # the full comment, and the short one
         ("PATCH */check-runs/*", 2),
         ("POST /graphql/Comments/*", 1),
         ("PUT */merge", 1),
@@ -662,7 +662,7 @@ def test_a_report_rejected_as_a_comment_goes_to_the_check_run(scene: Scene, caps
 @pytest.mark.parametrize(
     ("pattern", "times", "words"),
     [
-        ("POST /graphql/Comments/*", 1, "accepted (AC), benchmark only"),  # what the check says still
+        ("POST /graphql/Comments/*", 1, "accepted (AC), benchmark only"),  # from the check run
         ("PATCH */check-runs/*", 2, "accepted (AC); its report is lost; `/rerun` judges it again"),
     ],
 )
@@ -704,7 +704,7 @@ def test_an_older_event_that_comes_late_changes_nothing(scene: Scene) -> None:
 def test_an_older_event_that_comes_late_does_no_lasting_harm(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = opened(scene)
     (late,) = scene.events
-    late.payload["pull_request"]["updated_at"] = "2999-01-01T00:00:00Z"  # that it is late cannot be seen
+    late.payload["pull_request"]["updated_at"] = "2999-01-01T00:00:00Z"  # it does not look late
     scene.events.clear()
     scene.world.push(pull, {path_of("alice"): FASTER})
     scene.intake()
@@ -778,7 +778,7 @@ def test_two_reconcilers_at_the_same_moment_do_nothing_twice(scene: Scene) -> No
     assert [one.request.pull_request for one in scene.ledger().values() if one.is_open] == [unheard.number]
     (waiting,) = scene.waiting()
     scene.evaluate(waiting, scene.honest(ratio=0.6))
-    scene.reconcile(after=2 * SOON)  # Where both wrote the first comment, the younger goes.
+    scene.reconcile(after=2 * SOON)  # If both wrote a first comment, the younger is deleted.
     assert unheard.merged_at
     assert "rank 1 of" in scene.comment(heard.number) and "rank 2 of 2" in scene.comment(unheard.number)
 
@@ -804,7 +804,7 @@ def test_an_unreadable_pull_request_holds_up_no_other(scene: Scene, capsys: pyte
     scene.intake()
     scene.world.close(gone)
     scene.events.clear()
-    scene.server.fail("GET */pulls", Failure(status=404), nth=2, times=1000)  # of the closed ones
+    scene.server.fail("GET */pulls", Failure(status=404), nth=2, times=1000)  # the list of closed ones
     scene.server.fail(f"* /graphql/Pull/{gone.number}", Failure(status=404), times=1000)
     unheard = scene.world.open_pull(scene.world.add_user("bob"), {path_of("bob"): FASTER})
     scene.events.clear()
@@ -833,7 +833,9 @@ def test_the_reconciler_stops_a_withdrawn_run_if_intake_failed_to(
     (run,) = scene.waiting()
     assert scene.resolve(run) == 0
     scene.world.add_comment(pull.number, scene.alice, "/cancel")
-    scene.server.fail("POST /graphql/Comments/*", Failure(status=422))  # the command was obeyed, and its answer is lost
+    scene.server.fail(
+        "POST /graphql/Comments/*", Failure(status=422)
+    )  # the command was executed, but its answer is lost
     scene.intake()
     assert scene.waiting() == [run]
     assert "stopped its run, which is no longer wanted" in settle(scene, capsys)

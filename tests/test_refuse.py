@@ -1,4 +1,4 @@
-"""Requests that may no longer be judged at their turn: each ends, and its author reads why, once."""
+"""Requests that may no longer be judged when their turn comes: each ends, and its author reads why, once."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -74,7 +74,7 @@ def test_a_new_push_after_an_unban_is_judged_and_the_refusal_disappears(
     told = scene.comment(pull.number)
     capsys.readouterr()
     scene.reconcile(after=timedelta(hours=1))
-    assert capsys.readouterr().out == "started to publish the site\n"  # with the ban
+    assert capsys.readouterr().out == "started to publish the site\n"  # after the ban
     assert scene.comment(pull.number) == told and not scene.waiting()
     decide(scene, Action.UNBAN)
     scene.world.push(pull, {path_of("alice"): FASTER})

@@ -1,4 +1,4 @@
-"""A task's own examples behind one set of walls: what each gets, what is played once only, and what is skipped."""
+"""A task's own examples in one sandbox: their verdicts, what is played only once, and what is skipped."""
 
 import shutil
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ GOOD = "import torch\ndef custom_kernel(data):\n    return data + 1\n"
 
 
 def board_with(folder: Path, **examples: str) -> Board:
-    """tests/tasks/tiny with more examples, `accepted__quick` for examples/accepted/quick.py."""
+    """tests/tasks/tiny with more examples; `accepted__quick` becomes examples/accepted/quick.py."""
     shutil.copytree(TINY, folder / "tiny", ignore=shutil.ignore_patterns("__pycache__"))
     for name, source in examples.items():
         path = (folder / "tiny" / "examples" / name.replace("__", "/")).with_suffix(".py")
@@ -42,12 +42,12 @@ def named(rehearsed: list[Rehearsed]) -> dict[str, Rehearsed]:
 
 CRASH = "import os\ndef custom_kernel(data):\n    os._exit(3)\n"
 LATE = "def custom_kernel(data):\n    return data + (data.numel() < 1000)\n"
-"""Right in the tests, and wrong in the benchmark."""
+"""Right in the tests, wrong in the benchmark."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A rehearsal of some examples: what each got, how often walls went up, and which cases the reference tried."""
+    """A rehearsal of some examples: their verdicts, the number of sandboxes, and the cases that the reference tried."""
 
     board: Board
     done: dict[str, Rehearsed]
@@ -81,7 +81,7 @@ def test_the_sandbox_starts_once_and_times_the_anchor_beside_another_example(see
     assert list(seen.done)[-1] == "plain.py"
     assert seen.warm_parents == 1
     timing = seen.done["quick.py"].judgement.benchmarks[0].timing
-    assert len(timing.submission) == len(timing.anchor) == 2, "it ranks nobody"
+    assert len(timing.submission) == len(timing.anchor) == 2, "a rehearsal ranks nobody"
     assert seen.done["plain.py"].judgement.mode is Mode.TEST
 
 
@@ -182,7 +182,7 @@ def test_a_rehearsal_finds_packages_and_programs_where_players_do(tmp_path, monk
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     asked = submission("#!PULLRANK needs torch numpy sh only_here program c++~\n" + GOOD)
-    assert missing_for(asked) == ()  # a directive that cannot be read is for the judge to tell
+    assert missing_for(asked) == ()  # the judge reports an unreadable directive
     asked = submission("#!PULLRANK needs torch numpy sh only_here program\n" + GOOD)
     assert missing_for(asked) == ("only_here", "program")
     assert why_skipped(asked) == "needs only_here and program: not installed on this machine"

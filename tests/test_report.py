@@ -1,4 +1,4 @@
-"""The pull request's comment: each outcome in words, and no hostile words in any."""
+"""The pull request's comment: each outcome in words, without hostile text."""
 
 import hashlib
 import math
@@ -111,14 +111,14 @@ def duel(opponent: Judgement, ratio: float) -> Duel:
 
 
 def told(*judgements: Judgement) -> str:
-    """The comment on the pull request of the last of these judgements, with its no-break spaces as spaces."""
+    """The comment on the pull request of the last judgement, with no-break spaces as spaces."""
     last = judgements[-1]
     of_author = [one for one in judgements if one.submission.login == last.submission.login]
     return render(last, BOARD, standings(BOARD, judgements), of_author).replace(NBSP, " ")
 
 
 def columns(text: str) -> dict[str, list[str]]:
-    """The benchmarks' table: what stands under each heading."""
+    """The columns of the benchmarks' table, by heading."""
     lines = text.partition("| Benchmark |")[2].partition("\n\n")[0].splitlines()
     head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return {name: [row[n] for row in rows] for n, name in enumerate(["Benchmark", *head])}
@@ -248,7 +248,7 @@ def test_the_comment_on_a_disqualified_judgement_says_so() -> None:
     assert "**Disqualified by a maintainer**: `Returns an old output`." in text
 
 
-# What its times are held against.
+# Comparisons of its times.
 
 
 def test_a_first_attempt_on_an_empty_board_compares_only_with_the_anchor() -> None:
@@ -441,7 +441,7 @@ def test_a_long_list_of_tests_starts_with_wrong_ones_and_omits_some() -> None:
 
 
 def hostile() -> Judgement:
-    """Every free text of a judgement, hostile and as long as it may be."""
+    """A judgement whose free texts are all hostile and as long as allowed."""
     text = (HOSTILE * 60)[:20_000]
     line = HOSTILE[:500]
     wrong = Verdict.WRONG_ANSWER

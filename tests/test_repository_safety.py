@@ -1,7 +1,7 @@
-"""The repository's own safety: what its CI never touches, and what its workflows may do.
+"""The repository's own safety: CI never touches submissions, and workflows have few rights.
 
-A copy of the repository gets a `submissions/` full of files that other tools would run, import or obey.  Each of them
-writes a canary.  The real tools of CI run on that copy, and the canary must not be there.
+A copy of the repository gets a `submissions/` full of files that tools run, import or obey.  Each of them writes a
+canary.  The real tools of CI run on that copy, and the canary must not appear.
 """
 
 import json
@@ -22,11 +22,11 @@ WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 ACTIONS = sorted((GITHUB / "actions").glob("*/action.yml"))
 
 
-# What lies under submissions/.
+# Files under submissions/.
 
 
 def hostile_files(canary: Path) -> dict[str, str]:
-    """Files under `submissions/` by path, each of which some tool would obey if it looked there."""
+    """Files under `submissions/`, by path; for each, there is a tool that would obey it."""
     bite = f"open({str(canary)!r}, 'a').write(__file__ + '\\n')\n"
     shell = f"echo bitten >> {canary}\n"
     pytest_ini = "[pytest]\naddopts = -p plugin\npython_files = *.py\n"
@@ -70,7 +70,7 @@ def hostile_files(canary: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A copy of the repository as it is checked out, with hostile files; and the canary that they write."""
+    """A copy of the repository with hostile files, and the canary that they would write."""
     root = tmp_path_factory.mktemp("hostile") / "repository"
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -90,7 +90,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def run(root: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """A tool of CI, as CI starts it: in the root of the repository."""
+    """Run a tool as CI does, in the root of the repository."""
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
@@ -110,7 +110,7 @@ def test_the_canary_appears_without_our_settings(hostile: tuple[Path, Path], tmp
 
 def test_pytest_collects_nothing_from_a_submission(hostile: tuple[Path, Path]) -> None:
     root, canary = hostile
-    for path in root.glob("tests/test_*.py"):  # importing all of them takes half a minute, and shows nothing more
+    for path in root.glob("tests/test_*.py"):  # importing all of them takes half a minute, and would show nothing more
         if path.name != Path(__file__).name:
             path.unlink()
     done = run(root, sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
@@ -317,7 +317,7 @@ def test_the_readers_key_reaches_only_one_step_of_a_job_that_writes_nothing_but_
 
 
 def test_webhook_secrets_reach_only_one_step_of_the_announce_job() -> None:
-    """`announce` runs nothing of a stranger's, and only `main` may use its environment."""
+    """`announce` runs no code of strangers, and only `main` may use its environment."""
     found = jobs(GITHUB / "workflows" / "publish.yml")
     job = found["announce"]
     assert job["environment"] == "announce" and job["permissions"] == {"contents": "write"}
@@ -360,7 +360,7 @@ def test_github_configuration_files_match_their_schemas(schema: str) -> None:
 
 
 def owners() -> dict[str, list[str]]:
-    """The lines of CODEOWNERS that count: path → its owners."""
+    """The effective lines of CODEOWNERS: path → its owners."""
     lines = [line.partition("#")[0].split() for line in (GITHUB / "CODEOWNERS").read_text().splitlines()]
     return {line[0]: line[1:] for line in lines if line}
 
@@ -368,7 +368,7 @@ def owners() -> dict[str, list[str]]:
 def test_every_task_has_a_codeowners_line() -> None:
     named = set(re.findall(r"^(?:# )?/tasks/([a-z0-9_-]+)/ +@", (GITHUB / "CODEOWNERS").read_text(), re.MULTILINE))
     tasks = {path.parent.name for path in (ROOT / "tasks").glob("*/task.yml")}
-    assert named == tasks, f"in .github/CODEOWNERS, add {sorted(tasks - named)}, take away {sorted(named - tasks)}"
+    assert named == tasks, f"in .github/CODEOWNERS, add {sorted(tasks - named)}, remove {sorted(named - tasks)}"
 
 
 def test_the_template_names_no_code_owner() -> None:

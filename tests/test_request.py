@@ -1,6 +1,6 @@
-"""Requests, endings, accounts and decisions: small facts that are read as strictly as judgements.
+"""Requests, endings, accounts and decisions: small files that are read as strictly as judgements.
 
-requests/<kind>-v<n>.json     a file of each version of each format, kept for ever
+requests/<kind>-v<n>.json     a file of each version of each format; never changed
 """
 
 import json
@@ -258,7 +258,7 @@ def test_a_later_decision_lifts_only_the_earlier_one_it_concerns() -> None:
         decided(4, Action.HOLD, **one), decided(5, Action.DISQUALIFY, **one), decided(6, Action.RELEASE, **one),
         decided(7, Action.HOLD, **two), decided(8, Action.RESTORE, **two),
     ]  # fmt: skip
-    now = Moderated.after(reversed(decisions))  # whatever the order of the files
+    now = Moderated.after(reversed(decisions))  # in any order of the files
     assert set(now.banned) == {8}
     assert now.banned[8].reason == "because"
     assert set(now.disqualified) == {"1" * 64}

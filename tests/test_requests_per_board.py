@@ -1,6 +1,6 @@
-"""The number of requests for judging one board, of a token's thousand in an hour; the server counts.
+"""The number of requests for judging one board, out of a token's thousand an hour; the server counts.
 
-GitHub counts GraphQL queries apart: of these, a token has a thousand in an hour, too.
+GitHub counts GraphQL queries separately: a token also has a thousand of these an hour.
 """
 
 import shutil
@@ -13,11 +13,11 @@ from tests.competition import FASTER, SOURCE, Make, Scene, of_its_board, path_of
 from tests.github_server import Run
 
 CLAIM = 9
-"""Requests for one judged board, from the pull request's opening or a push to its merge and publication."""
+"""The requests for one judged board, from a new pull request or a push to merge and publication."""
 QUERIES = 3
-"""And queries: for the pull request, and for the comment, twice after a push."""
+"""The queries: for the pull request, and for the comment, twice after a push."""
 COMMAND = 1
-"""And for a command: the reaction to it."""
+"""The request for a command: the reaction to it."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ class Meter:
         return len(self.scene.server.rest_requests()) - before
 
     def of_run(self, run: Run, make: Make) -> tuple[int, int]:
-        """What resolve and report cost."""
+        """The requests of resolve and report."""
         resolved = self.of(lambda: self.scene.resolve(run))
         self.scene.judge(run, make)
         reported = self.of(lambda: self.scene.report(run))
@@ -75,13 +75,13 @@ def test_a_first_submission_makes_only_the_expected_requests(scene: Scene, meter
         "POST /actions/workflows/{workflow_id}/dispatches",
         # resolve
         "POST /check-runs",
-        # report: when the job ran by GitHub's clock, and what it has left
+        # report: the job's times by GitHub's clock, and its artifacts
         "GET /actions/runs/{run_id}/jobs",
         "GET /actions/artifacts/{artifact_id}/{archive_format}",
         # still open, ready, and for the same branch?
         "POST /graphql/Pull/1",
         "PATCH /check-runs/{check_run_id}",
-        # others write to the comment, too
+        # others may have written to the comment
         "POST /graphql/Comments/1",
         "PATCH /issues/comments/{comment_id}",
         "PUT /pulls/{pull_number}/merge",
@@ -116,7 +116,7 @@ def test_a_better_entry_costs_as_much_as_the_first(scene: Scene, meter: Meter) -
 
 
 def again(scene: Scene, meter: Meter) -> int:
-    """The requests of one more event, for a board that was judged before."""
+    """The requests of another event, for a board that was judged before."""
     heard = meter.of(scene.intake)
     (run,) = scene.waiting()
     return heard + sum(meter.of_run(run, scene.honest()))
@@ -153,7 +153,7 @@ def test_a_push_that_replaces_a_waiting_run_costs_nine_requests(scene: Scene, me
     scene.world.push(pull, {path_of("alice"): FASTER})
     heard = meter.of(scene.intake)
     assert older.status == "queued"
-    scene.world.finish_run(older, "cancelled")  # as GitHub does, by its group
+    scene.world.finish_run(older, "cancelled")  # as GitHub does for its group
     (run,) = scene.waiting()
     assert heard + sum(meter.of_run(run, scene.honest())) == CLAIM
     assert pull.merged_at

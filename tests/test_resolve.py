@@ -1,6 +1,6 @@
-"""The checks of a request before its file reaches a judge: tables of all that may be wrong.
+"""The checks of a request before its file reaches a judge: tables of everything that may be wrong.
 
-Then bundles, made from what a GitHub on loopback and a ledger in a folder say.
+Then bundles, made from a GitHub on loopback and a ledger in a folder.
 """
 
 import hashlib
@@ -97,7 +97,7 @@ def blob(**changes: object) -> BlobInfo:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        # Somebody else's
+        # Somebody else's file
         ({"owner": KnownAccount(user_id=4, login="ada", first_seen=NOW)}, "belongs to account 4"),
         ({"files": changed("submissions/vectoradd/bob/submission.py")}, "your login is `ada`"),
         ({"files": changed("submissions/vectoradd/Ada/submission.py")}, "your login is `ada`"),
@@ -106,7 +106,7 @@ def blob(**changes: object) -> BlobInfo:
         ({"files": changed(PATH, "README.md")}, "exactly one file"),
         ({"files": changed(PATH, ".github/workflows/evaluate.yml")}, "exactly one file"),
         ({"files": changed(PATH, "submissions/matmul/ada/submission.py")}, "one file for one task"),
-        # Not the right one
+        # Not the requested file
         ({"files": changed(PATH, status="removed")}, "This removes"),
         ({"files": changed(PATH, status="renamed", previous="submissions/vectoradd/bob/submission.py")}, "This moves"),
         ({"files": changed("submissions/vectoradd/ada/conftest.py")}, "must be named"),
@@ -156,7 +156,7 @@ def test_a_file_can_still_be_tested_after_the_deadline():
 
 
 def test_hostile_words_in_a_refusal_are_harmless():
-    # Workflow commands and Markdown: both need a line, or a character, of their own.
+    # Workflow commands and Markdown: they need a line of their own, or a special character.
     hostile = "submissions/vectoradd/bob/\n::set-output name=wanted::true\n<script>.py"
     reason = why_refused(**facts(files=changed(hostile)))
     assert reason
@@ -234,14 +234,14 @@ def test_the_judges_lock_pins_every_library_that_harness_pyz_imports_by_hash():
     assert all("--hash=sha256:" in block for block in re.split(r"^(?=\S)", lock, flags=re.MULTILINE) if block)
 
 
-# Against a GitHub.
+# With a GitHub.
 
 THEIRS = b"def custom_kernel(data):\n    return data[0] + data[1]\n"
 BENS = "submissions/vectoradd/ben/submission.py"
 
 
 class Scene:
-    """A repository, its ledger, and one pull request of ada's."""
+    """A repository, its ledger, and a pull request of ada's."""
 
     def __init__(self, folder: Path) -> None:
         self.world = World(folder / "github")
@@ -281,7 +281,7 @@ class Scene:
         return read_bundle((self.out / "bundle.zip").read_bytes(), resolution.digest)
 
     def crown(self, login: str = "ben", *, from_pull: bool = True, source: bytes = THEIRS) -> Judgement:
-        """Let somebody else be the first of the board."""
+        """Make somebody else first on the board."""
         user = self.world.add_user(login)
         pull = self.open(user, f"submissions/vectoradd/{login}/submission.py", source)
         head_sha = pull.head_sha if from_pull else "f" * 40
@@ -451,7 +451,7 @@ def test_a_held_or_disqualified_champion_gets_no_duel(scene, action):
 
 
 def test_an_attempt_that_no_machine_took_is_not_a_failure():
-    """After a day GitHub ends it; a machine that is away for a week must not cost anybody the ranking."""
+    """GitHub ends it after a day.  A machine that is away for a week must not cost anybody the ranking."""
 
     def history(seconds: float, hours: int) -> list[RequestStatus]:
         at = NOW + timedelta(hours=hours)

@@ -1,4 +1,4 @@
-"""All rows of all boards as tables, read back by a reader that shares nothing with the writer."""
+"""All rows of all boards as tables, read back by an independent reader."""
 
 import csv
 import json
@@ -56,7 +56,7 @@ def task(tmp_path: Path) -> Task:
 
 
 def parquet(site: Path, name: str = "results") -> tuple[dict[str, str], list[dict[str, Any]]]:
-    """Types by column, and rows."""
+    """The types of the columns, and the rows."""
     command = [find_node(), HERE / "parquet.mjs", site / f"{name}.parquet"]
     read = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return dict(read["columns"]), read["rows"]
@@ -86,7 +86,7 @@ def test_the_parquet_file_holds_typed_rows_of_all_boards(tmp_path: Path, task: T
             assert read[name] == row[name], name
     assert {row["login"] for row in rows if row["unmerged"]} == {"grace"}
     assert [row["note"] for row in rows if row["note"]] == ["looks faster, but lost its duel with edsger"]
-    assert len({row["band"] for row in rows}) < len(boards[0])  # Two are tied.
+    assert len({row["band"] for row in rows}) < len(boards[0])  # Two rows are tied.
 
 
 @needs_reader

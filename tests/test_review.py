@@ -1,4 +1,4 @@
-"""The review aid: what its rules find and leave alone, what its reader may say, and where maintainers see it."""
+"""The review aid: what its rules find and ignore, what its language model may say, and where maintainers see it."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ KERNEL = "def custom_kernel(data):\n    "
 
 
 def found(source: str, name: str = "submission.py") -> list[str]:
-    """`rule line` of each finding, without those of other rules on the same file."""
+    """Each finding as `rule line`; findings about the whole file have no line, and are left out."""
     return [f"{one.rule} {line}" for one in find_all(source.encode(), name, {1000}) for line, _ in one.lines]
 
 
@@ -136,7 +136,7 @@ def test_accepted_examples_have_no_findings(task: Any) -> None:
 def test_every_attack_on_time_memory_or_judge_has_a_finding() -> None:
     attacks = [path for path in EXPLOITS if path.name.startswith(("cache_", "mode_", "timing_", "tamper_"))]
     missed = {path.stem for path in attacks if not find_all(path.read_bytes(), path.name)}
-    # These raise or print, in plain sight.
+    # These raise or print openly.
     assert missed == {"tamper_exit_in_a_call", "tamper_injected_lines"} and len(attacks) > 60
 
 
@@ -169,13 +169,13 @@ def test_a_rule_lists_a_few_lines_and_counts_the_rest() -> None:
     assert (len(finding.lines), finding.more) == (MOST_LINES, 3)
 
 
-# The reader.
+# The language model.
 
 NOTES = {"notes": [{"line": 2, "reason": "Caches."}]}
 
 
 class Api:
-    """A server of chat completions: it answers with `content`, and keeps what it was asked."""
+    """A server of chat completions: it answers with `content`, and keeps the requests."""
 
     def __init__(self, content: object, status: int = 200) -> None:
         said = content if isinstance(content, str) else json.dumps(content)
@@ -276,7 +276,7 @@ def test_what_file_and_reader_say_stays_code_in_the_aid() -> None:
     assert all(line.isprintable() for line in as_text(aid))
 
 
-# Where maintainers see it.
+# Display.
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Rules of the game that need no player: who is dueled, on which seeds, in which order, and for how long."""
+"""Rules of the game that need no player: which duels, seeds, orders and durations."""
 
 import math
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ CHAMPION = Champion(
 
 
 def could_be_first(ratio: Interval, mode: Mode = Mode.RANKED, login: str = "bob", source: bytes = b"his") -> bool:
-    """Whether a file with this ratio on its one benchmark duels with the champion."""
+    """Whether a file with this ratio on its only benchmark duels with the champion."""
     game = Game.__new__(Game)
     game.mode, game.submission = mode, Submission(login=login, source=source)
     game.board = cast(Any, SimpleNamespace(ranking_by="geom"))
@@ -70,7 +70,7 @@ def test_the_first_failure_is_the_overall_verdict() -> None:
 
 
 def plays(side: str, order: list[str], noise: float = 0.0) -> Play:
-    """A side that notes when it plays, and takes longer in every second block."""
+    """A side that notes when it plays, and is slower in every second block."""
 
     def play(place: int) -> Windows:
         order.append(side)

@@ -1,7 +1,7 @@
-"""The judge's machine: its scripts run for real, in a folder that stands for the machine.
+"""The judge's machine: its scripts run for real, in a folder in place of the machine.
 
-What would change the machine itself (users, packages, services) comes from a PATH of stand-ins that write down what
-they were asked for; the gate, the loop's requests, the copies and the cleaning are the real thing.
+Programs that would change the machine itself (users, packages, services) are stand-ins in PATH that log their calls;
+the gate, the loop's requests, the copies and the cleaning are real.
 """
 
 import base64
@@ -63,7 +63,7 @@ CONF = "repository_id=4711\nbranch=main\nworkflow=.github/workflows/evaluate.yml
 
 
 def pass_gate(folder: Path, environment: dict[str, str], conf: str | None = CONF) -> subprocess.CompletedProcess[str]:
-    """Start a worker that starts the hook, as the runner does, and then goes on with the job."""
+    """Start a worker that runs the hook, as the runner does, and then continues with the job."""
     shutil.copy(RUNNER / "gate.sh", folder)
     if conf is not None:
         (folder / "gate.conf").write_text(conf)
@@ -128,7 +128,7 @@ def test_the_gate_uses_no_program_that_a_job_could_replace(tmp_path):
 
 
 class FakeGitHub(ThreadingHTTPServer):
-    """The two requests that register a runner."""
+    """Serves the two requests that register a runner."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
@@ -167,7 +167,7 @@ def github() -> Iterator[FakeGitHub]:
 
 @pytest.fixture
 def registrar(tmp_path, github) -> dict[str, str]:
-    """The environment that systemd gives to the loop; `curl` writes down how it was called."""
+    """The environment that systemd gives to the loop; `curl` logs its calls."""
     for name in ("run", "credential", "bin"):
         (tmp_path / name).mkdir()
     (tmp_path / "credential" / "token").write_text("github_pat_secret\n")
@@ -247,7 +247,7 @@ def test_the_loop_says_where_a_missing_credential_belongs(tmp_path, registrar):
 
 @pytest.fixture
 def machine(tmp_path) -> Path:
-    """A machine with a runner, on which the present user is the worker."""
+    """A machine with a runner; the current user is the worker."""
     root = tmp_path / "root"
     for folder in ("opt/pullrank/runner-1.2.3/bin", "opt/pullrank/bin", "tmp", "dev/shm", "run/pullrank", "bin"):
         (root / folder).mkdir(parents=True)
@@ -256,7 +256,7 @@ def machine(tmp_path) -> Path:
         root / "opt/pullrank/runner-1.2.3/run.sh",
         'printf "%s\\n" "$@" > called; env > env; touch "$HOME/.cache_of_this_job"; pwd > where',
     )
-    # Never the real one: it would end all that the present user runs.
+    # Never the real one: it would kill every process of the current user.
     _write_program(root / "bin/pkill", f'echo "$*" >> {root}/pkill.log; exit 1')
     _write_program(root / "bin/pgrep", "exit 1")
     _write_program(root / "bin/chown", f'echo "$*" >> {root}/chown.log')
@@ -286,7 +286,7 @@ def test_a_job_gets_a_fresh_runner_its_registration_and_the_gate(machine, tmp_pa
     environment = dict(line.split("=", 1) for line in (home / "job/env").read_text().splitlines() if "=" in line)
     assert environment["ACTIONS_RUNNER_HOOK_JOB_STARTED"] == f"{machine}/opt/pullrank/bin/gate.sh"
     assert environment["PATH"].startswith(f"{machine}/opt/pullrank/venv/bin:")
-    assert not (machine / "opt/pullrank/runner-1.2.3/called").exists(), "the installed runner is never written to"
+    assert not (machine / "opt/pullrank/runner-1.2.3/called").exists(), "the installed runner must not change"
 
 
 def test_an_update_during_the_preparation_does_not_mix_two_runners(machine):
@@ -324,7 +324,7 @@ def test_a_finished_job_leaves_nothing_behind(machine):
     assert done.returncode == 0, done.stderr
     for folder in ("tmp", "dev/shm", "var/tmp", "var/lib/pullrank-runner", "run/pullrank"):
         assert not list((machine / folder).iterdir()), folder
-    assert (machine / "opt/pullrank/runner/run.sh").exists(), "a link leads nobody out"
+    assert (machine / "opt/pullrank/runner/run.sh").exists(), "a link must not lead out of the folder"
     assert re.fullmatch(r"-KILL -u \S+\n", (machine / "pkill.log").read_text())
 
 
@@ -346,11 +346,11 @@ def test_the_job_script_refuses_unknown_verbs(machine, verb):
 
 USERS = ("pullrank-runner", "pullrank-registrar")
 ASIDE = ("apt-get", "chown", "nft", "sysctl", "systemctl", "systemd-tmpfiles")
-"""Stand-ins that only write down how they were called."""
+"""Stand-ins that only log their calls."""
 
 
 class Box:
-    """A bare machine: a root folder, and stand-ins for programs."""
+    """A bare machine: a root folder, and stand-ins for its programs."""
 
     def __init__(self, folder: Path, *, torch: bool = True, libraries: bool = True, nft: bool = True) -> None:
         self.folder = folder
@@ -374,7 +374,7 @@ class Box:
         for name in ASIDE:
             self.stand_in(name, "")
         if not nft:
-            # The stand-ins come first in PATH, and here they are all there is.
+            # The stand-ins come first in PATH, and here they are the only programs.
             (self.bin / "nft").unlink()
         self.stand_in(
             "dpkg-query", f'grep -qx "${{@: -1}}" {folder}/packages 2> /dev/null && echo installed', log=False
@@ -395,9 +395,9 @@ class Box:
         _write_program(self.bin / name, (f'echo "{name} $*" >> {self.log}\n' if log else "") + body)
 
     def python(self, *, torch: bool, libraries: bool) -> None:
-        """A Python that makes virtual environments at once; what it lacks, pip brings."""
+        """A Python that makes virtual environments at once; pip brings missing packages."""
         brought = self.folder / "torch"
-        # The file of requirements is a temporary one.
+        # The file of requirements has a temporary name.
         keep = f"""; n=$(grep -c requirement {self.log})
             [[ $* != *--requirement* ]] || cp "${{@: -1}}" {self.folder}/requirements-$((n - 1))"""
         if torch:
@@ -447,7 +447,7 @@ class Box:
         }
 
     def run(self, *words: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
-        """The installation with these options; None takes one away."""
+        """Run the installation with these options; None removes one."""
         options = self.options | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
         given = [word for name, value in options.items() if value is not None for word in (name, value)]
         return self.call(*given, *words)
@@ -475,7 +475,7 @@ class Box:
         return f"{stat.S_IMODE(self.path(path).stat().st_mode):04o}"
 
     def files(self) -> dict[str, str]:
-        """Everything below the root, with its mode and content."""
+        """All files below the root, with mode and content."""
         return {
             str(path.relative_to(self.root)): f"{path.lstat().st_mode:o} {_content(path)}"
             for path in sorted(self.root.rglob("*"))
@@ -489,7 +489,7 @@ def _content(path: Path) -> str:
 
 
 def _plain_tools(folder: Path) -> Path:
-    """A PATH of nothing but harmless tools: what is neither here nor a stand-in isn't on this machine."""
+    """A PATH with only harmless tools: nothing else is on this machine except stand-ins."""
     tools = folder / "tools"
     if not tools.exists():
         tools.mkdir()
@@ -499,7 +499,7 @@ def _plain_tools(folder: Path) -> Path:
             "uname", "wc",
         ):  # fmt: skip
             found = shutil.which(name)
-            assert found or name == "jq", name  # tests that need it are skipped
+            assert found or name == "jq", name  # tests that need jq are skipped
             if found:
                 (tools / name).symlink_to(found)
     return tools
@@ -609,7 +609,7 @@ def test_a_pydantic_that_is_too_old_is_replaced(box):
 
 
 def installed_libraries(box: Box) -> list[tuple[str, list[str]]]:
-    """Each call of pip with a file of requirements: the call, and the file's lines."""
+    """The calls of pip with a file of requirements: each call, and the file's lines."""
     calls = [call for call in box.calls if "--requirement" in call]
     return [(call, (box.folder / f"requirements-{i}").read_text().splitlines()) for i, call in enumerate(calls)]
 
@@ -626,7 +626,7 @@ def test_the_installer_installs_libraries_by_hash_and_keeps_an_existing_numpy(tm
 
 
 def _needed(*names: str) -> set[str]:
-    """These libraries with all that they import, on Linux."""
+    """These libraries and all that they import, on Linux."""
     found, left = set(), list(names)
     while left:
         name = re.sub(r"[-_.]+", "-", left.pop()).lower()
@@ -683,7 +683,7 @@ def test_settings_that_block_the_sandbox_are_changed_permanently(box, key, now, 
     assert any(call.startswith("sysctl") for call in box.calls)
     setting.write_text(wanted + "\n")
     assert box.run().returncode == 0
-    assert box.text("etc/sysctl.d/60-pullrank.conf") == line, "the second run must not forget it"
+    assert box.text("etc/sysctl.d/60-pullrank.conf") == line, "the second run must keep it"
 
 
 def test_settings_that_are_good_are_left_alone(box):
@@ -768,7 +768,7 @@ def test_uninstalling_restores_the_bare_machine(box):
     box.path("proc/sys/kernel/unprivileged_userns_clone").unlink()
     assert box.files() == before
     assert [call for call in box.calls if "userdel" in call] == [f"userdel {user}" for user in USERS]
-    assert box.call("--uninstall").returncode == 0, "twice does no harm"
+    assert box.call("--uninstall").returncode == 0, "a second run changes nothing"
 
 
 @pytest.mark.parametrize(
@@ -822,7 +822,7 @@ def test_the_installer_refuses_a_root_folder_with_this_machines_programs(box):
 
 
 class Releases(ThreadingHTTPServer):
-    """GitHub's list of the runner's releases, and their files."""
+    """Serves GitHub's list of the runner's releases, and their files."""
 
     def __init__(self, box: Box) -> None:
         super().__init__(("127.0.0.1", 0), _Releases)
@@ -836,7 +836,7 @@ class Releases(ThreadingHTTPServer):
     def publish(
         self, version: str, days: float, *, digest: str | None = None, prints: str | None = None, **more: object
     ) -> None:
-        """Add a release that has been out for so many days."""
+        """Add a release that has been out for this many days."""
         sha256 = self.box.pack_runner(version, prints=prints)
         name = _archive(version)
         asset = {
@@ -868,7 +868,7 @@ class _Releases(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def releases(box) -> Iterator[Releases]:
-    """GitHub, with one release that is a month old; the machine has the real curl, and no worker."""
+    """GitHub with one release, a month old; the machine has the real curl, and no worker."""
     if not all(map(shutil.which, ("jq", "curl"))):
         pytest.skip("no jq or curl")
     _write_program(box.bin / "curl", f'exec {shutil.which("curl")} "$@"')
@@ -881,7 +881,7 @@ def releases(box) -> Iterator[Releases]:
 
 
 def install(box: Box, releases: Releases) -> subprocess.CompletedProcess[str]:
-    """Install the newest runner, with updates, for a runner group."""
+    """Install the newest runner, with updates, in a runner group."""
     return box.run(runner_version=None, runner_sha256=None, api_url=releases.url, group_id="3")
 
 
@@ -890,7 +890,7 @@ def installed(box: Box) -> str:
 
 
 def busy_or_idle(box: Box, *, busy: bool) -> None:
-    """The worker runs, with a copy of the installed runner."""
+    """A worker that runs a copy of the installed runner."""
     box.stand_in("systemctl", "")
     box.stand_in("pgrep", str(busy).lower())
     shutil.copytree(box.path("opt/pullrank/runner"), box.path("var/lib/pullrank-runner/job"))
@@ -1012,7 +1012,7 @@ def test_an_update_never_stops_a_busy_worker_and_stops_it_once_idle(box, release
         "systemctl is-active --quiet pullrank-worker.service"
     ]
     assert "the worker is busy" in done.stdout
-    # It was busy with its preparation, and waits with the old version since.
+    # It was still preparing, and has waited with the old version since.
     box.stand_in("pgrep", "false")
     box.script("update.sh")
     assert "systemctl stop pullrank-worker.service" in box.calls
@@ -1178,14 +1178,14 @@ def test_the_installer_warns_about_an_admins_credential_on_one_machine(box):
     assert warning not in box.run(group_id="3").stderr
 
 
-# What a judge receives.
+# On a judge.
 
 SSH = all(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in ("ssh", "sshd", "ssh-keygen"))
 JIT = base64.b64encode(b'{".runner": "e30="}' * 300).decode()
 
 
 class Judge:
-    """The judge's side: the folder for registrations, and a file `busy` in place of a running worker."""
+    """The judge's side: the folder for registrations; a file `busy` in place of a running worker."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -1204,7 +1204,7 @@ class Judge:
         }  # fmt: skip
 
     def receive(self, words: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """What sshd does for the registrar."""
+        """Run receive.sh as sshd does for the registrar."""
         return subprocess.run(
             [BASH, RUNNER / "receive.sh"], env=self.environment | {"SSH_ORIGINAL_COMMAND": words}, input=content,
             capture_output=True, timeout=30, check=False,
@@ -1316,7 +1316,7 @@ def test_a_judge_does_not_wait_forever_for_a_silent_registrar(judge):
 
 @pytest.fixture
 def judges(tmp_path, registrar) -> dict[str, Judge]:
-    """Two judges; `ssh` starts receive.sh as their sshd would, and writes down how it was called."""
+    """Two judges; `ssh` starts receive.sh as their sshd would, and logs its calls."""
     judges = {name: Judge(tmp_path / name) for name in ("gpu1", "gpu2")}
     cases = "".join(
         f"*@{name}) export {' '.join(f'{key}={value}' for key, value in judge.environment.items())} ;;\n"
@@ -1361,7 +1361,7 @@ def test_the_loop_registers_only_for_free_judges_and_none_blocks_another(tmp_pat
             gpu2 = judges["gpu2"].run / "jitconfig"
             for _ in range(2):
                 wait_for(gpu2.exists)
-                gpu2.unlink()  # the job's end
+                gpu2.unlink()  # the end of the job
             wait_for(gpu2.exists)
             assert {body["labels"][1] for _, _, body in github.seen} == {"gpu2"}
             judges["gpu1"].busy.unlink()
@@ -1381,7 +1381,7 @@ def wait_for(ready: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def connection(tmp_path, registrar, judge) -> Iterator[dict[str, str]]:
-    """A real sshd of the present user, with the line that install.sh wrote, and the registrar's environment."""
+    """A real sshd of the current user, with the line that install.sh wrote, and the registrar's environment."""
     box = Box(tmp_path / "box")
     keys = tmp_path / "keys"
     keys.mkdir()
@@ -1459,7 +1459,7 @@ def test_a_registrar_with_a_wrong_key_delivers_nothing(tmp_path, connection, jud
 
 
 def ssh(tmp_path: Path, *arguments: str, before: tuple[str, ...] = ()) -> list[str]:
-    """A registrar's own call of ssh, with its key."""
+    """Call ssh like a registrar, with its key."""
     where = re.findall(r"JUDGE=(.*)", (tmp_path / "judges/judge.conf").read_text())[0]
     return [
         "ssh", "-F", "/dev/null", "-i", f"{tmp_path}/credential/judge.key", "-o", "BatchMode=yes",
@@ -1508,7 +1508,7 @@ def test_a_registrar_that_hangs_up_leaves_nothing_behind(tmp_path, connection, j
 
 
 def unit(name: str) -> str:
-    """A unit without its comments."""
+    """A systemd unit without comments."""
     return "\n".join(line for line in (RUNNER / name).read_text().splitlines() if not line.startswith("#"))
 
 
@@ -1522,7 +1522,7 @@ def test_the_worker_and_the_registrar_run_as_separate_users():
 
 
 def test_the_worker_can_build_its_sandbox():
-    # Each of these mounts something over /proc or forbids a call that bubblewrap makes; then no player can be seated.
+    # Each of these mounts something over /proc or forbids a call of bubblewrap; then no player could start.
     forbidden = (
         "ProtectProc|ProcSubset|ProtectKernelTunables|ProtectKernelLogs|ProtectControlGroups|ProtectHostname"
         "|RestrictNamespaces|SystemCallFilter|PrivateDevices|PrivateUsers"
@@ -1542,7 +1542,7 @@ def test_every_program_that_a_unit_starts_is_installed(box):
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd")
 def test_systemd_accepts_the_units(tmp_path):
     for path in [*RUNNER.glob("*.service"), *RUNNER.glob("*.path"), *RUNNER.glob("*.timer")]:
-        # Its programs are not on this machine; any program will do.
+        # This machine lacks its programs; any program will do.
         text = re.sub(r"^(Exec\w+=\+?)\S+", r"\1/bin/true", path.read_text(), flags=re.MULTILINE)
         (tmp_path / path.name).write_text(text)
     units = sorted(tmp_path.glob("pullrank-*"))
@@ -1575,7 +1575,7 @@ def test_a_hosted_machine_gets_locked_libraries_and_the_torch_of_the_makefile(tm
     assert torch.split()[-1] in (ROOT / "Makefile").read_text(), "one torch for all: see TORCH in the Makefile"
 
 
-# What people read.
+# Documents.
 
 
 def _install_text() -> str:

@@ -1,4 +1,4 @@
-"""The walls, tried from inside by submissions that try to get out."""
+"""The sandbox, tried from inside by submissions that want to get out."""
 
 import contextlib
 import errno
@@ -38,7 +38,7 @@ def sandbox(request):
         yield sandbox
 
 
-# The libraries themselves may lie below /tmp.
+# The libraries themselves may be below /tmp.
 WHAT_LIES_AROUND = (
     "[f for f in os.listdir('/tmp') if not (sys.prefix + '/').startswith('/tmp/' + f + '/')]"
     " + os.listdir('/dev/shm') + os.listdir('/cache')"
@@ -59,7 +59,7 @@ def load(player, seconds=10.0):
 
 
 def said(sandbox, source, *, building=False, name="test"):
-    """What a submission prints when it is imported behind the walls."""
+    """The output of a submission that the sandbox imports."""
     with sandbox.seat(entry(source, name), building=building) as player:
         answer = load(player)
         assert isinstance(answer, Loaded), answer
@@ -155,7 +155,7 @@ def test_pinning_threads_seems_to_work_and_changes_nothing(sandbox):
 
 @pytest.mark.alone
 def test_a_players_time_includes_that_of_its_lost_children(sandbox):
-    """Else it would pass for other programs', and limits of time would wait for it."""
+    """Otherwise it would count as other programs' time, and extend the player's limits."""
     source = """
         import os, signal, time
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -182,7 +182,7 @@ def test_processes_that_a_player_has_lost_are_not_other_programs():
     loop = ["taskset", "--cpu-list", str(core), sys.executable, "-c", "while True: pass"]
     with subprocess.Popen(loop) as known, subprocess.Popen(loop) as lost:
         try:
-            time.sleep(0.5)  # until both compute
+            time.sleep(0.5)  # until both are computing
             counted = Starvation({core}, [known.pid], find_user_s=lambda: _user_s(known.pid) + _user_s(lost.pid))
             blind = Starvation({core}, [known.pid])
             before_s = _user_s(lost.pid)
@@ -196,7 +196,7 @@ def test_processes_that_a_player_has_lost_are_not_other_programs():
 
 
 def test_syncing_the_hosts_disks_seems_to_work_and_does_nothing(sandbox):
-    """Not even an error for a descriptor that is none comes from the kernel."""
+    """The call never reaches the kernel, which would report the bad descriptor."""
     assert said(sandbox, prints("ctypes.CDLL(None).sync(), ctypes.CDLL(None).syncfs(-1)")).endswith(", 0)")
 
 
@@ -242,7 +242,7 @@ def test_memory_is_watched_while_a_player_is_being_stopped(sandbox, monkeypatch)
 
         def stop_again_and_again():
             give_up = time.monotonic() + 60
-            while time.monotonic() < give_up:  # a player that does not run is stopped at the first look
+            while time.monotonic() < give_up:  # a player that happens not to run stops at once, without a check
                 player.stop()
                 player.resume()
                 time.sleep(0.001)
@@ -289,7 +289,7 @@ def test_a_player_stays_in_the_session_and_reads_its_limits(sandbox):
 
 
 def test_a_sealed_file_has_no_holes_to_mark(sandbox):
-    """Not even of one that is deeper than paths reach, or in a folder that nobody may enter."""
+    """Not even a file that is too deep for a path, or in a closed folder."""
     build = """
         import os
         def leave(name):
@@ -460,9 +460,7 @@ def test_an_error_raised_at_import_comes_back_as_text(sandbox, source, error):
 @pytest.mark.alone
 def test_a_fork_bomb_is_contained_in_its_sandbox(sandbox):
     with sandbox.seat(entry("import os\nfor _ in range(2000): os.fork() or __import__('time').sleep(60)")) as player:
-        with contextlib.suppress(
-            Foul
-        ):  # of so many processes, the sum of their memory may be the first to pass its limit
+        with contextlib.suppress(Foul):  # so many processes may exceed the memory limit first
             assert isinstance(answer := load(player), Failed)
             assert answer.error == "BlockingIOError"
         family = list(freezer.descendants(player._keeper))
@@ -512,7 +510,7 @@ def test_a_sandbox_reports_missing_features_of_its_machine():
 
 
 def test_a_player_starts_while_an_earlier_ones_files_are_in_flight(monkeypatch):
-    """The kernel refuses that to users without rights only, so its refusals are made up here."""
+    """The kernel refuses this only to unprivileged users, so the test makes up its refusals."""
     send, refusals = socket.send_fds, iter([errno.ETOOMANYREFS] * 3)
 
     def refuse_at_first(*about):

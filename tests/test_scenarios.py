@@ -1,7 +1,7 @@
-"""Scenarios of a competition, from the event to the world after it.
+"""Scenarios of a competition, from an event to the state after it.
 
-Elsewhere: tests/test_deliver.py follows one submission, tests/test_reconcile.py has what is made up for,
-tests/test_intake.py the rules of asking, tests/test_forged_artifact.py forged judgements field by field.
+Elsewhere: tests/test_deliver.py follows one submission, tests/test_reconcile.py has recovered failures,
+tests/test_intake.py the rules for requests, tests/test_forged_artifact.py forged judgements field by field.
 """
 
 import ast
@@ -53,7 +53,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 
 def settle(scene: Scene, capsys: pytest.CaptureFixture[str]) -> str:
-    """Reconcile, ten minutes later; what it says."""
+    """Reconcile, ten minutes later; returns the output."""
     capsys.readouterr()
     assert scene.reconcile(after=SOON) == 0
     return capsys.readouterr().out
@@ -110,14 +110,14 @@ def test_an_equal_time_by_the_same_author_changes_nothing(scene: Scene) -> None:
 
 
 def ranked(scene: Scene, author: User, source: bytes, **how: Any) -> Pull:
-    """A pull request that was judged, and merged if it makes a row."""
+    """A pull request that was judged, and merged if it has a row."""
     pull = scene.submit(author, source)
     scene.evaluate(scene.waiting()[-1], scene.honest(**how))
     return pull
 
 
 def say(scene: Scene, pull: Pull, author: User, body: str) -> str:
-    """The last comment of the pull request, after somebody's comment."""
+    """Comment on the pull request; returns its last comment afterwards."""
     scene.world.add_comment(pull.number, author, body)
     scene.intake()
     return scene.world.comments_on(pull.number)[-1].body
@@ -142,7 +142,7 @@ def test_an_author_withdraws_and_the_next_one_leads(scene: Scene, capsys: pytest
     published = len(scene.runs("publish.yml"))
     answer = say(scene, older, scene.alice, "Too hasty.\n\n/withdraw")
     assert "You have withdrawn from `vectoradd` on `CPU`." in answer
-    assert rows(scene) == ["bob"] and len(withdrawals(scene)) == 2, "not her older file's row instead"
+    assert rows(scene) == ["bob"] and len(withdrawals(scene)) == 2, "her older file must not get a row instead"
     assert {(one.by, one.reason) for one in withdrawals(scene)} == {
         (scene.alice.id, f"Commented /withdraw on #{older.number}.")
     }
@@ -161,7 +161,7 @@ def test_only_the_author_can_withdraw_whoever_has_the_login(scene: Scene) -> Non
     say(scene, pull, usurper, "/withdraw")
     assert len(scene.world.comments_on(pull.number)) == before + 1, "a stranger gets no answer"
     assert rows(scene) == ["alice"] and not withdrawals(scene)
-    own = scene.submit(usurper, BOBS)  # refused: the folder is the other account's
+    own = scene.submit(usurper, BOBS)  # refused: the folder belongs to the other account
     assert "You have no results to withdraw" in say(scene, own, usurper, "/withdraw")
     say(scene, pull, scene.alice, "/withdraw")
     assert rows(scene) == []
@@ -258,7 +258,7 @@ def test_a_judging_that_the_bot_asked_for_brings_no_withdrawn_row_back(
     request = scene.request(rematch.inputs["request"])
     say(scene, second, scene.world.add_user("carol"), "/withdraw")
     assert rows(scene) == ["bob", "alice"] and rematch.conclusion == "cancelled"
-    # A reconciler that had read the ledger before may still ask.
+    # A reconciler that read the ledger before may still request it.
     again = request.model_copy(update={"id": f"{request.id.removesuffix('2')}3"})
     with LedgerBranch(str(scene.world.git.path)) as branch:
         assert branch.ledger.append_request(again)
@@ -309,7 +309,7 @@ def test_a_challenger_who_beat_a_former_champion_duels_the_present_one(
 def test_a_duel_is_repeated_only_once_even_without_a_result(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     _, second = dueled_at_once(scene)
     settle(scene, capsys)
-    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.39))  # Not fast enough this time: no duel.
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.39))  # Not fast enough this time, so there is no duel.
     for _ in range(3):
         settle(scene, capsys)
     assert not scene.waiting() and first_place(scene) == "bob"
@@ -372,7 +372,7 @@ def test_the_faster_of_two_first_entries_gets_its_duel_after_the_deadline(
 
 
 def hear_at_once(scene: Scene) -> list[str]:
-    """Let eight intakes at a time hear what has happened; a line from each."""
+    """Run intake for all events, eight at a time; returns a line from each."""
     events, scene.events = list(scene.events), []
     scene.enter("intake.yml", "intake")
     workflow, repository = Workflow(), str(scene.world.git.path)
@@ -382,7 +382,7 @@ def hear_at_once(scene: Scene) -> list[str]:
         payload = scene.folder / f"event-{number}.json"
         payload.write_text(json.dumps(event.payload))
         with workflow.github() as github:
-            # The same git without HTTP, which takes half as long: as many as can be push at the same moment.
+            # Git without HTTP takes half as long, so more of them push at the same moment.
             context = replace(
                 workflow.context(github),
                 open_ledger=lambda wanted: LedgerBranch(repository, wanted=wanted),
@@ -437,7 +437,7 @@ def test_an_older_event_after_a_newer_one_cancels_nothing(scene: Scene) -> None:
     scene.world.push(pull, {path_of("alice"): FASTER})
     opened, pushed = scene.events
     for event in scene.events:
-        event.payload["pull_request"]["updated_at"] = "2026-01-01T00:00:00Z"  # before the first intake, at any rate
+        event.payload["pull_request"]["updated_at"] = "2026-01-01T00:00:00Z"  # before the first intake, in any case
     scene.hear(pushed)
     scene.hear(opened)
     (status,) = scene.ledger().values()
@@ -494,7 +494,7 @@ def test_a_late_opening_event_of_a_closed_pull_request_requests_nothing(scene: S
 
 
 def cancel(scene: Scene, pull: Pull, ago: timedelta) -> Event:
-    """`/cancel`, said some time ago, and not heard of yet."""
+    """A `/cancel` from some time ago that intake has not seen yet."""
     real = scene.world.clock
     scene.world.clock = lambda: real() - ago
     scene.world.add_comment(pull.number, scene.alice, "/cancel")
@@ -534,11 +534,11 @@ def test_a_cancel_received_twice_is_obeyed_once(scene: Scene) -> None:
     assert [status.is_open for status in scene.ledger().values()].count(True) == 1
 
 
-# What nobody wants any more.
+# Requests that nobody needs any more.
 
 
 def running(scene: Scene) -> set[str]:
-    """GPU and mode of the runs that still hold a machine, or wait for one."""
+    """GPU and mode of the runs that still use a machine, or wait for one."""
     return {run.inputs["group"].partition("-")[2] for run in scene.waiting()}
 
 
@@ -633,12 +633,12 @@ def test_a_merge_is_published_even_if_the_last_judging_failed(scene: Scene) -> N
     scene.evaluate(first, of_its_board(scene))
     assert not pull.merged_at and len(scene.runs("publish.yml")) == 1
     scene.evaluate(second, lambda request, run: None)
-    for _ in range(2):  # and fails for good
+    for _ in range(2):  # fails for good
         scene.evaluate(scene.waiting()[0], lambda request, run: None)
     assert pull.merged_at and len(scene.runs("publish.yml")) == 2
 
 
-# Whatever may change meanwhile.
+# Changes meanwhile.
 
 
 def test_an_account_renamed_before_the_merge_keeps_its_folder(scene: Scene) -> None:
@@ -716,7 +716,7 @@ def test_a_task_that_is_opened_again_ranks_what_was_only_tested(
 
 
 def rank_in_the_last_second(scene: Scene) -> tuple[Pull, Event]:
-    """A pull request whose events are lost, and `/rank` below it, a second before the deadline and heard of after it."""
+    """A pull request with lost events and a `/rank`: made a second before the deadline, seen by intake after it."""
     real = scene.world.clock
     deadline = real() - timedelta(minutes=1)
     scene.root = scene.copy_of_main()

@@ -1,7 +1,7 @@
-"""Tasks that bring their own program: what it says is read as an adversary's, and what comes of it claims no more.
+"""Tasks with their own program: the judge trusts neither its output nor its times, and claims no more for them.
 
-kernelbot/own.yaml    three tasks, re-made: judged by a Python program, by a C++ program, and by one that starts several
-                      ranks; each of their examples says by its folder what it must get
+kernelbot/own.yaml    three rewritten tasks: judged by a Python program, by a C++ program, and by one that starts
+                          several ranks; each example's folder names its verdict
 """
 
 import json
@@ -47,7 +47,7 @@ BENCHMARKS = b"benchmark-count: 1\n" + TIMES
 def told(text: bytes, kind: CaseKind = CaseKind.TEST, cases: int = 2, seconds: float = 1.0):
     lines = Lines(kind, cases)
     step = 7 if len(text) < 500_000 else 65_537
-    for start in range(0, len(text), step):  # as pipes do, with no regard for lines
+    for start in range(0, len(text), step):  # like pipes, regardless of lines
         lines.feed(text[start : start + step])
     return lines.end(seconds)
 
@@ -236,7 +236,7 @@ def test_a_ranked_judging_runs_six_processes_each_with_its_own_seed(name, tasks)
 
 @pytest.mark.walls
 def test_a_program_that_ends_while_the_judge_is_delayed_does_not_fail(tasks, monkeypatch):
-    """Under load, program and keeper may end between two of the judge's looks."""
+    """Under load, program and keeper may end between two polls of the judge."""
 
     def is_gone_by_now(player: PlayerHandle) -> bool:
         deadline = time.monotonic() + 5
@@ -253,7 +253,7 @@ def test_a_program_that_ends_while_the_judge_is_delayed_does_not_fail(tasks, mon
 @pytest.mark.alone
 @pytest.mark.walls
 def test_an_honest_program_does_not_exceed_its_limit_because_of_other_programs(tasks, all_cores):
-    """It computes for 2 of its 3 seconds, on a core of which it gets a third."""
+    """It computes for 2 s of its limit of 3 s, on a core of which it gets a third."""
     source = """\
 import time
 def row_sums(rows):
@@ -264,12 +264,12 @@ def row_sums(rows):
     with busy_loops(2, max(all_cores)):
         judgement = judged(tasks["rowsum"], source)
     assert judgement.verdict == "AC", judgement.message
-    assert judgement.tests[0].seconds > 3, "the loops took nothing"
+    assert judgement.tests[0].seconds > 3, "the loops took no time"
 
 
 @pytest.mark.walls
 def test_the_program_starts_several_ranks_and_they_are_judged_as_one(tasks):
-    """With gloo, on cores: how many GPUs a rank finds is the device's business."""
+    """With gloo, on CPU cores: the number of GPUs depends on the device."""
     task = tasks["allsum"]
     assert (task.multi_gpu, task.board("CPU").world_size) == (True, 3)
     for example in task.examples:
@@ -298,7 +298,7 @@ def test_a_failed_compilation_names_the_lines_at_fault(tasks):
 
 @pytest.mark.walls
 def test_an_unexecutable_program_is_the_submissions_fault(tasks):
-    """Its file begins like every other; its interpreter's name is too long for the kernel."""
+    """Its file begins like any program, but its interpreter's name is too long for the kernel."""
     task = tasks["rowsum_cu"]
     interpreter = '__asm__(".pushsection .interp,\\"a\\"\\n.fill 5000,1,65\\n.byte 0\\n.popsection");\n'
     judgement = judged(task, interpreter + task.examples[0].path.read_text())
@@ -324,7 +324,7 @@ if len(sys.argv) == 3:
 
 @pytest.mark.walls
 def test_a_consistent_forger_is_accepted_with_the_claim_self_timed(tasks, capsys):
-    """An attack that this evaluator cannot prevent: the reason for the weaker claim."""
+    """This evaluator cannot prevent the attack, hence the weaker claim."""
     judgement = judged(tasks["rowsum"], FORGER, Mode.RANKED)
     assert (judgement.verdict, judgement.claim) == (Verdict.ACCEPTED, Claim.SELF_TIMED)
     assert judgement.benchmarks[0].time_us == pytest.approx(0.001)
@@ -395,7 +395,7 @@ def row_sums(rows):
 def test_a_submission_may_use_torch(tasks):
     source = "import torch\ndef row_sums(rows):\n    return torch.tensor(rows).sum(dim=1).tolist()\n"
     task = tasks["rowsum"]
-    patient = replace(task.limits, test_timeout_s=120)  # its import takes long while other judges run
+    patient = replace(task.limits, test_timeout_s=120)  # its import is slow while other judges run
     assert judged(replace(task, limits=patient), source).verdict is Verdict.ACCEPTED
 
 

@@ -1,7 +1,7 @@
-"""Boards whose memory is sealed: the way of NVIDIA's GPUs, with a driver without a GPU, behind the walls.
+"""Boards with sealed memory, as on NVIDIA's GPUs: judged in the sandbox, with a driver without a GPU.
 
-The driver's memory is memory of the host, so a kernel may use torch on a CPU, or launch the driver's own kernels.
-Attackers know all of our code in their process, and replace what they like.
+The driver's memory is host memory, so a kernel may use torch on a CPU, or launch the driver's own kernels. Attackers
+know all of our code in their process, and replace any of it.
 """
 
 import os
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.walls
 WAIT_S = 0.02
 """The work that attacks try to hide."""
 MOST_CALLS = 6
-"""Of a window, as the tests' anchor is hundreds of times faster."""
+"""The most calls of a window, since the anchor of the tests is hundreds of times faster."""
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
 SLEEPY = f"import time\ndef custom_kernel(data):\n    time.sleep({WAIT_S})\n    return data + 1\n"
 HANDLE = f"""
@@ -81,7 +81,7 @@ def launch(data):
     driver.launch(spin, stream, (output.data_ptr(), data.data_ptr(), data.numel(), WAIT_NS))
     return output
 """
-"""What an attacker finds in its process, and a kernel that works on the device."""
+"""The objects that an attacker finds in its process, and a kernel that works on the device."""
 
 
 def submission(source):
@@ -121,7 +121,7 @@ def gpu(library):
 
 @pytest.fixture(scope="module")
 def play(board, gpu):
-    """Judge one file after another, behind walls that go up once."""
+    """Judge one file after the other, in one sandbox."""
     with Sitting(board, device=gpu) as sitting:
         yield lambda source, mode=Mode.TEST: sitting.judge(submission(source), mode, pairs=2)
 
@@ -131,8 +131,8 @@ def test_an_honest_file_is_timed_by_the_referees_events_and_its_judgement_claims
     assert (judgement.verdict, judgement.claim) == (Verdict.ACCEPTED, Claim.BOUNDED)
     timing = judgement.benchmarks[0].timing
     assert Judgement.from_json(judgement.to_json()).benchmarks[0].timing == timing
-    assert timing.submission_us + timing.bound_us >= WAIT_S * 1e6  # sleep ends late, never early
-    assert timing.submission_us < 3 * WAIT_S * 1e6  # a call's share of the window, not the whole
+    assert timing.submission_us + timing.bound_us >= WAIT_S * 1e6  # a sleep ends late, never early
+    assert timing.submission_us < 3 * WAIT_S * 1e6  # a call's share of the window, not all of it
     assert timing.bound_us >= timing.overhead_us
     assert {len(run.seeds) for run in timing.submission} == {sum(warmups_and_samples(timing.calls_per_sample))}
 
@@ -560,7 +560,7 @@ def leave_the_last_call_as_it_is(patch):
 
 
 def offer_inputs_where_the_last_case_had(place, patch):
-    """Do not take new memory for each layout; `place` is 0 for where the last one's inputs were, 1 for its outputs."""
+    """Reuse memory for each layout: of the last case's inputs if `place` is 0, of its outputs if 1."""
     share, allocate, shared = SealedMemory._share, SealedMemory._allocate, []
 
     def share_and_keep(self, size, exits):
@@ -615,13 +615,13 @@ def read_everywhere(patch):
 
 
 def read_large_outputs(patch):
-    """Two limits of their size: that of the sealed memory, and that of any output."""
+    """Remove both limits of their size: that of the sealed memory, and that of any output."""
     read_everywhere(patch)
     patch.setattr("harness.reference.values._SLACK_BYTES", 1 << 40)
 
 
 def count_no_outputs(patch):
-    """Not on arrival; what is missing still breaks the judge, which goes on as if it were there."""
+    """Skip the count on arrival; a missing output still breaks the judge later."""
 
     def collect_uncounted(self, done, hands):
         return [
@@ -691,7 +691,7 @@ def stops_the_judge(error, words, play, source, _):
 
 
 def forges_its_time(play, source, patch):
-    """Some right output takes less time than its work."""
+    """The referee measures less than the kernel's work for some window, and accepts."""
     play_window, times_us = Sealed.play, []
 
     def note(*args, **options):
@@ -731,7 +731,7 @@ def has_more_checked_than_its_memory_holds(play, source, patch):
 
     patch.setattr(Reference, "check", note)
     play(source)
-    assert max(sizes) > 2 << 20  # what the driver shares at least, and the tests need at most
+    assert max(sizes) > 2 << 20  # the least that the driver shares, and more than the tests need
 
 
 SHRINKS = "memory that it tries to shrink"
@@ -828,13 +828,13 @@ def custom_kernel(data):
 
 @pytest.mark.exploit
 def test_every_output_of_a_window_with_several_calls_is_checked(play, monkeypatch):
-    """Calls of one window follow each other at once; the first one comes after the referee's work between windows."""
+    """Calls of one window follow each other at once; the referee works before the first one."""
     assert play(LAZY_IN_A_WINDOW, Mode.BENCHMARK).verdict is Verdict.WRONG_ANSWER
     check_the_first_output_of_a_window(monkeypatch)
     assert play(LAZY_IN_A_WINDOW, Mode.BENCHMARK).verdict is Verdict.ACCEPTED
 
 
-# ---------------------------------------------------------------------- what is the judge's fault
+# ---------------------------------------------------------------------- faults of the judge
 
 
 def test_a_gpu_that_cannot_share_its_memory_is_the_judges_fault(board, gpu, monkeypatch):

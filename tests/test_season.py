@@ -1,4 +1,4 @@
-"""A made-up season: real judgements, everything that a leaderboard can hold, the same from the same seed."""
+"""A made-up season: valid judgements, everything that a leaderboard can hold, the same from the same seed."""
 
 import hashlib
 from pathlib import Path

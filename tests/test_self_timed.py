@@ -1,4 +1,4 @@
-"""Boards whose times a task's own program takes: ranked among themselves, without anchor and duel, and marked as such."""
+"""Boards where a task's own program measures the times: ranked among themselves, without anchor or duel, marked."""
 
 import hashlib
 import json
@@ -184,7 +184,7 @@ def test_a_self_timed_time_below_the_hardwares_floor_is_detected(board):
     assert "below the hardware's floor of 10000.0" in why_below_the_floor(judged(heavy, "ada", 5.0, 5.0), heavy, gpu)
 
 
-# Where it is shown.
+# Display.
 
 
 def test_the_comment_and_terminal_mark_self_timed_and_mention_no_anchor(board, capsys):
@@ -235,7 +235,7 @@ def test_the_site_marks_each_row_and_page_as_self_timed(board, tmp_path):
     assert [(row["claim"], row["cases"][0]["ratio"]) for row in facts["rows"]] == [("self-timed", None)] * 2
 
 
-# To the machine that judges.
+# The bundle for the judge's machine.
 
 
 def test_a_bundle_carries_the_program_and_its_headers(board):

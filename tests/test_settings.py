@@ -1,6 +1,6 @@
-"""The competition's settings: what a fresh fork has, what may stand there, and every fault named with its line.
+"""The competition's settings: the shipped ones, valid values, and every fault with its line.
 
-bad_settings/<what is wrong>.yml     each line at fault bears the messages that it must get, after `#!`
+bad_settings/<what is wrong>.yml     each faulty line has its expected messages after `#!`
 """
 
 import json
@@ -75,7 +75,7 @@ def test_a_fresh_fork_has_one_practice_board_on_hosted_machines() -> None:
 
 
 def test_the_commented_examples_in_the_shipped_file_are_valid(tmp_path: Path) -> None:
-    # An example is what looks like YAML behind its `# `; prose does not.
+    # Comments that look like YAML after the `# ` are examples; prose does not.
     text = re.sub(r"(?m)^( *)# ( *)(?=[A-Za-z0-9_]+:( |$)|- \{)(?!auto:)", r"\1\2", SHIPPED.read_text())
     settings = load(tmp_path, text)
     assert settings.gpus["H100"].device == ("H100 80GB HBM3",)
@@ -172,7 +172,12 @@ def test_an_unknown_gpu_is_refused_with_a_list_of_the_known_ones(tmp_path: Path)
     ("ban", "user_id", "login", "meets"),
     [
         ("{user_id: 7, login: mallory, reason: x}", 7, "renamed", True),
-        ("{user_id: 7, login: mallory, reason: x}", 8, "mallory", False),  # who took the freed login is not banned
+        (
+            "{user_id: 7, login: mallory, reason: x}",
+            8,
+            "mallory",
+            False,
+        ),  # the new owner of a freed login is not banned
         ("{user_id: 7, reason: x}", 7, "mallory", True),
         ("{login: Mallory, reason: x}", 7, "mALLORY", True),
         ("{login: mallory, reason: x}", 7, "ada", False),
@@ -201,14 +206,14 @@ def test_the_schema_describes_every_key_for_editors(capsys: pytest.CaptureFixtur
 
 
 def in_full() -> str:
-    """The shipped settings with every example that stands there as a comment."""
+    """The shipped settings with all commented-out examples."""
     text = SHIPPED.read_text()
     keys = "H100|runs_on|model|device|include_dirs|arch|bandwidth_gbs|tflops|announcements|bans|top_three|webhooks|dataset|license|without|reader"
     return re.sub(rf"(?m)^( *)# ((?: *)(?:(?:{keys}):|- {{))", r"\1\2", text)
 
 
 def test_the_shipped_settings_fit_the_schema() -> None:
-    """As an editor would see it, without our own code."""
+    """As an editor checks it, without our own code."""
     first = SHIPPED.read_text().partition("\n")[0]
     schema = json.loads((SHIPPED.parent / first.partition("$schema=")[2]).read_text())
     assert schema == settings_schema(), "pullrank schema settings > .github/pullrank.schema.json"

@@ -1,4 +1,4 @@
-"""`pullrank setup` against a GitHub on loopback: from a fresh repository to one that is ready, and back from any damage."""
+"""`pullrank setup` against a GitHub on loopback: sets up a fresh repository, and repairs any damage."""
 
 import json
 import os
@@ -46,7 +46,7 @@ GOOD_WHEN_NEW = {"default branch", "workflows"}
 
 @dataclass
 class Stage:
-    """A repository just made from the template, and somebody who calls `pullrank setup`."""
+    """A repository that was just made from the template, and a user of `pullrank setup`."""
 
     world: World
     server: GitHubServer
@@ -62,7 +62,7 @@ class Stage:
         return code, said.out, said.err
 
     def states(self, *options: str, token: Token | None = None) -> dict[str, str]:
-        """State by setting; whether all is good is what the exit code says."""
+        """The state of each setting; checks that the exit code agrees."""
         code, out, err = self.call("--json", *options, token=token)
         assert err == ""
         found = {one["name"]: one["state"] for one in json.loads(out)["settings"]}
@@ -70,13 +70,13 @@ class Stage:
         return found
 
     def fine_grained(self, **rights: str) -> Token:
-        """A token of the owner's with these rights only."""
+        """A token of the owner with only these rights."""
         made = self.world.personal_token()
         made.scopes = {"metadata": "read"} | rights
         return made
 
     def writes(self) -> list[str]:
-        """The requests that change anything, since the last call."""
+        """The requests since the last call that change anything."""
         found = [
             str(one) for one in self.server.log if one.method != "GET" and not one.path.endswith("git-upload-pack")
         ]
@@ -91,7 +91,7 @@ def new_world(folder: Path) -> World:
 
 
 def point_to(server: GitHubServer, patch: pytest.MonkeyPatch) -> None:
-    """Let commands take this server for GitHub."""
+    """Make commands use this server as GitHub."""
     for name in ("GITHUB_TOKEN", "GITHUB_REPOSITORY"):
         patch.delenv(name, raising=False)
     patch.setenv("GITHUB_API_URL", server.api_url)
@@ -108,7 +108,7 @@ def stage(tmp_path, monkeypatch, capsys) -> Iterator[Stage]:
 
 @dataclass
 class Prepared:
-    """A repository that was set up once, and what it was like then."""
+    """A repository that was set up once, and its state then."""
 
     server: GitHubServer
     settings: dict[str, Any]
@@ -159,7 +159,7 @@ def test_setup_makes_a_fresh_repository_ready(stage):
     assert changed == set(ALL) - GOOD_WHEN_NEW
     assert set(stage.states("--check").values()) == {"ok"}
     assert stage.world.git.files("ledger") == ["README.md"]
-    # A site at once, not with the first merge.
+    # The site exists at once, not only after the first merge.
     assert [run.workflow for run in stage.world.runs.values()] == ["publish.yml"]
 
 
@@ -307,7 +307,7 @@ def test_setup_keeps_settings_that_an_organiser_added(ready):
         "patterns_allowed": ["astral-sh/*"],
     }
     ready.world.labels["judging"]["color"] = "ffffff"
-    # And some damage in each.
+    # Damage in each.
     main["enforcement"] = "disabled"
     environment["deployment_branch_policy"] = None
     environment["branches"] = [branch for branch in environment["branches"] if branch["name"] != "main"]
@@ -337,7 +337,7 @@ def test_setup_keeps_settings_that_an_organiser_added(ready):
     assert ready.world.labels["judging"]["color"] == "ffffff"
 
 
-# Who may not.
+# Missing rights.
 
 
 def test_a_non_admin_learns_which_settings_cannot_be_seen(ready):
@@ -494,7 +494,7 @@ def test_setup_names_the_permission_needed_to_write_secrets(stage, key_file):
     assert "may not write secrets and variables of bot: add Environments: read and write" in err
 
 
-# What can't become a competition.
+# Repositories that cannot become a competition.
 
 
 def test_a_fork_is_refused(stage):
@@ -612,7 +612,7 @@ def test_every_active_policy_must_let_our_events_pass(policies, faults):
     assert find_policy_faults(policies) == faults
 
 
-# Rules that stand alone.
+# Single rules.
 
 
 def test_a_new_ruleset_has_no_faults_and_needs_no_repair():
@@ -673,7 +673,7 @@ def test_a_manually_disabled_workflow_is_reported_and_stays_disabled():
     assert find_idle(states) == ["reconcile.yml"]
 
 
-# What is said to people.
+# Messages.
 
 
 def test_the_check_prints_a_table_the_clicks_and_the_needed_token(stage):
@@ -720,7 +720,7 @@ def test_setup_uses_the_token_of_gh_if_none_is_set(ready, tmp_path):
     assert cli.run(["setup", "--repo", "acme/kernels", "--check"]) == 0
 
 
-# What ships fits what is set.
+# The shipped workflows fit the settings.
 
 
 def shipped() -> Iterator[tuple[str, dict[Any, Any]]]:

@@ -1,4 +1,4 @@
-"""Judgings that share a sandbox, as in `pullrank demo`: one warm parent for all that need the same."""
+"""Judgings that share a sandbox, as in `pullrank demo`: one warm parent for all with the same needs."""
 
 import contextlib
 import contextvars

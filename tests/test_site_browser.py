@@ -1,4 +1,4 @@
-"""The built site in a real browser: every page kind, both themes, phone to desk, with and without JavaScript."""
+"""The built site in a real browser: every kind of page, both themes, phone to desktop, with and without JavaScript."""
 
 import json
 import math
@@ -65,7 +65,7 @@ def page(browser: "sync_api.Browser") -> Iterator["sync_api.Page"]:
 
 
 def looked_at(site: Path) -> dict[str, str]:
-    """A page of each kind, and what JavaScript makes of two of them."""
+    """A page of each kind, and two that JavaScript changes."""
     pages = one_of_each(site)
     theirs = json.loads((site / "matmul/H100/board.json").read_text())["rows"][1]
     return pages | {
@@ -85,7 +85,7 @@ def show_all(page: "sync_api.Page", kind: str) -> None:
 WIDTHS = (360, 768, 1440)
 EVERYTHING = "{ resultTypes: ['violations'] }"
 COLOURS = "{ resultTypes: ['violations'], runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] } }"
-"""The rules of axe that look at colours: all that the themes differ in."""
+"""axe's rules about colours: the themes differ in nothing else."""
 PARTED = """() => {
     const main = document.querySelector("main").cloneNode(true);
     for (const one of main.querySelectorAll("code, pre, .code, svg")) one.remove();
@@ -95,20 +95,20 @@ PARTED = """() => {
 
 @dataclass
 class Look:
-    """What was seen of a page."""
+    """Observations of a page."""
 
     asked: list[str]
     complaints: list[str]
     wide: dict[int, int]
-    """Its width on screens, by their widths."""
+    """The page's width, by width of the screen."""
     parted: list[str] | None
     shut_out: list[tuple[str, str, int]]
-    """What axe finds in both themes."""
+    """axe's findings in both themes."""
 
 
 @pytest.fixture(scope="module")
 def looks(browser: "sync_api.Browser", site: Path, url: str) -> dict[str, Look]:
-    """Each kind of page: loaded once, on a phone, and shown on wider screens and in the dark."""
+    """Each kind of page: loaded once, on a phone, then shown on wider screens and in the dark theme."""
     with browser.new_context(viewport={"width": WIDTHS[0], "height": 800}, color_scheme="light") as context:
         return {kind: look_at(context.new_page(), kind, url + path) for kind, path in looked_at(site).items()}
 
@@ -120,7 +120,7 @@ def look_at(page: "sync_api.Page", kind: str, address: str) -> Look:
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
-    # An icon still loading when the page is closed is aborted, which is nobody's fault.
+    # An icon that is still loading when the page closes is aborted, which is fine.
     page.on("requestfailed", lambda r: complaints.append(r.url) if r.failure != "net::ERR_ABORTED" else None)
     page.goto(address)
     show_all(page, kind)
@@ -234,14 +234,14 @@ def test_no_page_runs_inline_scripts_or_applies_inline_styles(page: "sync_api.Pa
 def test_a_page_applies_the_chosen_theme_before_its_first_paint(page: "sync_api.Page", url: str) -> None:
     page.goto(url)
     page.get_by_role("button", name="Use the dark theme").click()
-    # What runs while the page is parsed sees it already: so does the first paint.
+    # If a script sees the theme while the page is parsed, so does the first paint.
     page.add_init_script(
         "addEventListener('DOMContentLoaded', () => window.at = document.documentElement.dataset.theme)"
     )
     page.goto(url + "matmul/H100/index.html")
     assert page.evaluate("window.at") == "dark"
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(14, 17, 22)"
-    # What says that there is more aside is lighter than the page: nothing darker would be seen.
+    # The shade that shows that one can scroll is lighter than the page: a darker one would be invisible.
     shade = r"pane => Number(getComputedStyle(pane).backgroundImage.match(/rgba\((\d+), \d+, \d+, 0\.\d+\)/)[1])"
     assert page.locator(".scroll").first.evaluate(shade) > 100
     page.get_by_role("button", name="Use the light theme").click()
@@ -321,7 +321,7 @@ def test_a_phone_shows_second_and_third_place_and_every_column(page: "sync_api.P
     second, gap, third = card.locator(".others").inner_text().splitlines()
     assert (second, third) == (rows[1]["login"], rows[2]["login"]) and re.fullmatch(r"\+\d.*(%|×)", gap)
     name, beside = card.locator(".next").first.bounding_box(), card.locator(".next small").bounding_box()
-    assert name and beside and beside["x"] > name["x"] + 40, "a gap stands beside its name"
+    assert name and beside and beside["x"] > name["x"] + 40, "a gap is next to its name"
     assert card.locator(".near").inner_text().endswith("of limit")
     page.goto(url + "matmul/H100/index.html")
     keys = "heads => heads.filter(head => head.offsetWidth).map(head => head.dataset.key)"
@@ -590,7 +590,7 @@ def test_a_marked_row_keeps_the_colours_of_its_cases(page: "sync_api.Page", url:
 
 @pytest.fixture(scope="module")
 def long_board(site: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a board of sixty rows, whose authors write themselves with capitals, or begin with a digit."""
+    """The address of a board of sixty rows; logins have capitals, or begin with a digit."""
     board = load_task(task_folder(tmp_path_factory.mktemp("long"), yml=WORK)).board("CPU")
     entries = list(entered(board, 60))
     logins = [*DIGITS, *(one.submission.login.title() for one in entries[len(DIGITS) :])]
@@ -620,7 +620,7 @@ def test_a_long_board_shows_its_first_rows_and_your_own_until_expanded(
     assert ranks_shown(page, table) == [*range(1, 16)]
     page.get_by_label("Highlight my row").fill(page.locator("#ranks tbody tr").nth(40).get_attribute("data-login"))
     assert ranks_shown(page, table) == [*range(1, 16), 40, 41, 42]
-    # Nothing of what is shown is hidden in a pane of its own: only all rows are.
+    # The pane does not scroll until all rows are shown.
     pane = page.locator(f"{section} .scroll")
     assert pane.evaluate("pane => pane.scrollHeight <= pane.clientHeight")
     page.get_by_label("Highlight my row").fill("")
@@ -649,7 +649,7 @@ def test_a_long_board_without_javascript_shows_all_rows_in_print_and_on_request(
 def test_a_page_search_finds_a_folded_row_of_a_long_board(
     browser: "sync_api.Browser", long_board: str, *, with_scripts: bool
 ) -> None:
-    """A link to a text finds it as Ctrl+F does, which no script can press."""
+    """A link to a text finds it like Ctrl+F, which no script can press."""
     with browser.new_context(java_script_enabled=with_scripts) as context:
         page = context.new_page()
         page.goto(long_board)
@@ -693,7 +693,7 @@ def test_column_headers_stay_in_sight_of_every_row(
     assert head
     assert below
     assert 0 <= head["y"] < head["y"] + head["height"] <= below["y"] < 800
-    # The keyboard reaches no link below the head.
+    # The keyboard reaches no link below the header.
     row.locator("a").first.focus()
     for _ in range(40):
         page.keyboard.press("Shift+Tab")

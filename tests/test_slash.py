@@ -1,4 +1,4 @@
-"""Comments: which are commands, which are conversation, and what the others are told."""
+"""Comments: which ones are commands, which are conversation, and the replies to faulty commands."""
 
 from collections.abc import Iterator
 from pathlib import Path

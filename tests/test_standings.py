@@ -1,4 +1,4 @@
-"""Standings as tables: what happened on a board, and the rows that come of it."""
+"""Standings as tables: the events on a board, and the resulting rows."""
 
 import hashlib
 import math
@@ -30,7 +30,7 @@ SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)
 
 
 def board(*sizes: int, ranking_by: str = "geom") -> Board:
-    """A board for `standings`: it reads no more of one than this."""
+    """A board with only the fields that `standings` reads."""
     benchmarks = tuple(SimpleNamespace(params={"size": size, "seed": 7}) for size in sizes or (1024,))
     task = SimpleNamespace(name="vectoradd", is_refereed=True, work=None)
     return cast(
@@ -44,7 +44,7 @@ def digest(file: str) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """One judgement: whose, of which file, its times relative to the anchor; a duel as (opponent, file, ratio)."""
+    """One judgement: author, file, times relative to the anchor; a duel as (opponent, file, ratio)."""
 
     login: str
     file: str
@@ -111,7 +111,7 @@ def season(events: list[Event], on: Board | None = None, **rest: Any) -> Standin
 
 @dataclass(frozen=True)
 class Scenario:
-    """Events, and the table that they make: (band, login, file, note), in order of rank; the records' files."""
+    """Events, and the resulting table: (band, login, file, note) by rank, and the records' files."""
 
     name: str
     events: list[Event]
@@ -529,7 +529,7 @@ def test_a_row_faster_beyond_a_tie_is_unproven_until_it_wins_its_duel() -> None:
 
 
 WILD = 0.6
-"""The noise of an honest judging on a bad day: ±60 %."""
+"""The noise of an honest judging on a bad machine: ±60 %."""
 
 PROVISIONAL = [
     Scenario(
@@ -772,7 +772,7 @@ def test_four_times_the_judgements_take_about_four_times_as_long() -> None:
 
 
 def test_an_authors_attempt_is_compared_only_with_their_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents hand in thousands of files: comparing all of them after each attempt took 11 s for 4,000."""
+    """Agents submit thousands of files: comparing all of them after each attempt took 11 s for 4,000."""
     compared: list[Any] = []
     monkeypatch.setattr(author_files, "beats", lambda new, old: compared.append(new) or new.value < old.value)
     files: list[Any] = [

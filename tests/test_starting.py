@@ -1,4 +1,4 @@
-"""The messages when GitHub does not start a workflow, each for the person who can fix it."""
+"""The messages when GitHub starts no workflow, each for the person who can fix it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The statistics that decide: checked against enumeration, simulation and their own symmetries."""
+"""The statistics behind decisions, checked by enumeration, by simulation and for symmetry."""
 
 import itertools
 import math
@@ -47,7 +47,7 @@ def intervals(draw: st.DrawFn) -> Interval:
 
 
 def skip_by_enumeration(n: int) -> int:
-    """The largest k with P(W <= k) <= 2.5 %, over all 2^n assignments of signs to the ranks; 0 where there is none."""
+    """The largest k with P(W <= k) <= 2.5 %, over all 2^n assignments of signs to the ranks; 0 if there is none."""
     sums = [sum(signs) for signs in itertools.product(*((0, rank) for rank in range(1, n + 1)))]
     fitting = [k for k in range(n * (n + 1) // 2) if sum(w <= k for w in sums) <= 0.025 * len(sums)]
     return max(fitting, default=0)
@@ -77,7 +77,7 @@ def test_two_slow_calls_of_ten_are_noise_and_a_third_counts() -> None:
     quick = [10.0] * 8
     assert trimmed_mean([*quick, 1e6, 1e6]) == 10.0
     assert trimmed_mean([*quick[1:], 16.0, 1e6, 1e6]) == 11.0
-    assert trimmed_mean([1.0, 1.0, *quick]) == 10.0, "nor do two calls that were too quick"
+    assert trimmed_mean([1.0, 1.0, *quick]) == 10.0, "two calls that were too quick do not count either"
 
 
 def test_a_call_ten_times_and_fifty_milliseconds_slower_is_a_stall() -> None:
@@ -123,7 +123,7 @@ def test_the_interval_covers_the_truth_in_95_percent_of_simulations(
 
 
 def looked_at(noise: random.Random, error: Callable[[random.Random], float], truth: float = 1) -> Interval:
-    """A duel's ratio: block after block, until a look decides."""
+    """A duel's ratio, block after block, until a look decides."""
     ratios: list[float] = []
     for look in DUEL_LOOKS:
         ratios += [truth * math.exp(error(noise)) for _ in range(look - len(ratios))]
@@ -160,7 +160,7 @@ def test_a_duel_goes_on_until_one_is_faster_or_neither_can_be(
 
 
 def share_of_won_duels(ours_us: float, theirs_us: float, duels: int) -> float:
-    """Of duels as they are played, run by run, on a machine that drifts, whose runs differ, and whose calls stall."""
+    """The share of won duels, run by run, on a machine where speed drifts, runs differ, and calls stall."""
     noise, speed = random.Random(54352), 1.0
 
     def play(truth_us: float, order: int) -> Windows:
@@ -269,8 +269,8 @@ def test_two_times_are_either_tied_or_one_beats_the_other(a: Interval, b: Interv
     ("low", "value", "high", "wins"),
     [
         (0.95, 0.97, 0.99, True),
-        (0.9, 0.97, 1.0, False),  # the noise reaches 1
-        (0.9949, 0.995, 0.9951, False),  # sure, but too little
+        (0.9, 0.97, 1.0, False),  # the interval reaches 1
+        (0.9949, 0.995, 0.9951, False),  # certain, but too small
         (0.98, 0.99, 0.9999, True),
         (1.01, 1.02, 1.03, False),
     ],

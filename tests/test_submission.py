@@ -1,4 +1,4 @@
-"""Reading submissions: directives, whose they are, for which task, and what makes one impossible to judge."""
+"""Reading submissions: directives, author, task, and faults that make a file impossible to judge."""
 
 import hashlib
 import os

@@ -35,7 +35,7 @@ QUICK = ["--task", "vectoradd", "--no-test", "--json", "--every", "0.1"]
 
 
 class Desk:
-    """Somebody at a terminal, in front of the competition."""
+    """A participant at a terminal."""
 
     def __init__(self, scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
         self.scene, self.world, self._capsys = scene, scene.world, capsys
@@ -50,14 +50,14 @@ class Desk:
         self.scene.patch.setenv("GH_TOKEN", self.world.personal_token(user).value)
 
     def submit(self, *options: str, code: int = 0) -> list[dict[str, Any]]:
-        """Hand the file in, and don't wait; what is told of it before the last line, which is kept in `end`."""
+        """Submit the file without waiting; returns all lines except the last, which is kept in `end`."""
         told = self.call("submit", str(self.file), *QUICK, "--no-wait", *options, code=code)
         self.end = told.pop() if told else {}
         assert not self.end or (self.end["event"], self.end["exit_code"]) == ("end", code)
         return told
 
     def call(self, *words: str, code: int = 0) -> list[dict[str, Any]]:
-        """The JSON lines of a command; what it complains of is in `said`."""
+        """The JSON lines of a command; its stderr is kept in `said`."""
         self._capsys.readouterr()
         ended = run(list(words))
         printed = self._capsys.readouterr()
@@ -211,7 +211,7 @@ def test_a_private_competition_shows_its_quota_and_site_to_its_members(desk: Des
     desk.world.settings |= {"repository": {"private": True, "visibility": "private"}, "pages": None}
     desk.submit()
     assert desk.end["quota"], "the ledger was read with the token"
-    assert desk.end["site"].startswith("http://pages.127.0.0.1:"), "guessed, as of an Enterprise server"
+    assert desk.end["site"].startswith("http://pages.127.0.0.1:"), "guessed, as for an Enterprise server"
     site = {"url": desk.world.api_url, "status": None, "cname": None, "custom_404": False, "public": False}
     desk.world.settings["pages"] = site | {"html_url": "https://cup.example.com"}
     desk.submit()
@@ -263,7 +263,7 @@ def test_a_clone_without_a_ledger_points_to_the_published_site(
             printed = capsys.readouterr()
             assert not printed.out and printed.err.count("\n") == 1
             assert "--site https://acme.github.io/kernels/ reads the published site" in printed.err
-    # What it says brings one.
+    # Following its advice brings one.
     command = re.search("`(git fetch .*)`", printed.err)
     assert command
     desk.submit()
@@ -360,11 +360,11 @@ def test_a_submission_shows_every_stage_from_queued_to_accepted(desk: Desk, monk
     assert stages() == [BoardProgress.ACCEPTED]
 
 
-# What goes wrong.
+# Errors.
 
 
 def refused(desk: Desk, *options: str) -> str:
-    """A submission that opens nothing; what is said."""
+    """A submission that opens no pull request; returns the message."""
     desk.submit(*options, code=2)
     assert not desk.pulls
     return desk.said
@@ -543,7 +543,7 @@ WAY_OUT = re.compile(r"[Tt]ry again|by hand|Discard commits|asks to wait|`gh aut
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits before something is sent again, nor for a fork."""
+    """No waits before a request is repeated, or for a fork."""
     monkeypatch.setattr("urllib3.util.retry.time", SimpleNamespace(sleep=lambda seconds: None))
     monkeypatch.setattr("scripts.ledger.branch.time", SimpleNamespace(sleep=lambda seconds: None))
     monkeypatch.setattr("scripts.github.contribute.FORK_S", 0)
@@ -551,7 +551,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fails(desk: Desk, way: str, nth: int, *words: str) -> None:
-    """From its nth call on, all of a command's calls fail."""
+    """Run a command whose calls all fail from the nth on."""
     desk.scene.server.fail("*", WAYS[way], nth=nth, times=1000)
     code = 2 if way in ("404", "422") else 3
     told = desk.call(*words, code=code)
@@ -590,11 +590,11 @@ def test_watch_reports_any_failed_call_once_and_the_next_run_continues(desk: Des
     desk.call(*words)
     rest = [is_git(entry) for entry in desk.scene.server.log[before:]].index(True)
     for nth in range(1, rest + 1):
-        for way in WAYS.keys() - {"422"}:  # GitHub does not validate what is only read
+        for way in WAYS.keys() - {"422"}:  # GitHub does not validate requests that only read
             fails(desk, way, nth, *words)
     desk.scene.server.fail("*", WAYS["500"], nth=rest + 1, times=1000)
     *_, end = desk.call(*words)
-    assert end["exit_code"] == 0 and end["quota"] == [], "what is left is not known, and that is no reason to fail"
+    assert end["exit_code"] == 0 and end["quota"] == [], "an unknown quota is no reason to fail"
 
 
 def test_the_next_run_finds_a_pull_request_whose_creation_timed_out(
@@ -637,7 +637,7 @@ def test_watch_never_picks_or_follows_a_pull_request_without_a_submission(desk: 
         desk.world.open_pull(desk.scene.alice, files, branch=f"patch-{number}")
     assert desk.call("watch", "--json")[-1]["boards"][0]["gpu"] == "CPU"
     desk.world.close(desk.pulls[1])
-    assert desk.call("watch", "--json")[-1]["exit_code"] == 0, "closed, and yet the newest of its kind"
+    assert desk.call("watch", "--json")[-1]["exit_code"] == 0, "the newest submission, although closed"
 
 
 def test_a_file_in_a_wrong_place_is_followed_until_it_is_refused(desk: Desk) -> None:
@@ -769,7 +769,7 @@ def test_a_draft_that_becomes_ready_is_followed_until_it_is_ranked(desk: Desk) -
     assert [board.stage for board in seen(desk).boards] == [BoardProgress.QUEUED]
 
 
-# Pure.
+# Pure functions.
 
 
 @pytest.mark.parametrize(

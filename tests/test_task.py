@@ -1,6 +1,6 @@
-"""Reading tasks: what a good folder gives, and all that is said about a bad one.
+"""Reading tasks: the task from a good folder, and all messages for a bad one.
 
-bad_tasks/<what is wrong>.yml     each line at fault bears the message that it must get, after `#!`
+bad_tasks/<what is wrong>.yml     each faulty line has its expected message after `#!`
 """
 
 import re
@@ -38,7 +38,7 @@ KERNEL = "def custom_kernel(data):\n    return data\n"
 
 
 def task_folder(parent: Path, yml: str = CASES, *, name: str = "vectoradd", **files: str | bytes | None) -> Path:
-    """A task's folder; `files` are added, or taken away with None (`__` stands for `.`, `___` for `/`)."""
+    """A task's folder; `files` are added, or with None removed (`__` means `.`, `___` means `/`)."""
     contents: dict[str, Any] = {
         "task.yml": yml,
         "task.py": "input_t = tuple\n",
@@ -220,7 +220,7 @@ def test_case_values_are_numbers_words_booleans_and_lists(written: str, read: ob
 def test_a_case_may_have_no_arguments(tmp_path: Path) -> None:
     task = load_task(task_folder(tmp_path, "tests: [{}]\nbenchmarks: [{no: 1}]\n"))
     assert task.tests[0].name == "no arguments"
-    assert task.benchmarks[0].params == {"no": 1}, "a key is text, whatever YAML makes of the word"
+    assert task.benchmarks[0].params == {"no": 1}, "a key is text, even if YAML reads the word as something else"
 
 
 @pytest.mark.parametrize(
@@ -493,7 +493,7 @@ def test_an_invalid_formula_is_refused_with_its_reason(formula: str, message: st
         evaluate(formula, {"size": 10, "mode": "fast"})
 
 
-# Around
+# Other
 
 
 def test_the_schema_describes_every_key_for_editors() -> None:

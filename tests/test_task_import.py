@@ -1,6 +1,6 @@
-"""Tasks of KernelBot's layout become ours: what is made of them, who judges them, and what is refused without a trace.
+"""Importing tasks of KernelBot's layout: the resulting tasks, their judges, and refusals that write nothing.
 
-kernelbot/first.yaml    a set, re-made: six problems that share files above them
+kernelbot/first.yaml    a rewritten set: six problems that share files in the folder above
 """
 
 import json
@@ -46,14 +46,14 @@ def imported(out: Path, *arguments: str | Path) -> dict[str, Task]:
 
 
 def refused(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str | Path) -> str:
-    """What is said; and nothing may have been written."""
+    """The error of an import that must not write anything."""
     assert run(["task", "import", *map(str, arguments), "--out", str(out)]) == 2
-    assert not list(out.glob("*/*")), "something half-written"
+    assert not list(out.glob("*/*")), "half-written files are left"
     return capsys.readouterr().err
 
 
 def own_set(folder: Path) -> Path:
-    """A copy of the sets, to be spoiled."""
+    """A copy of the sets, for damage."""
     shutil.copytree(SETS, folder / "problems")
     return folder / "problems"
 
@@ -65,7 +65,7 @@ def zipped(path: Path, *members: tuple[str | zipfile.ZipInfo, str]) -> Path:
     return path
 
 
-# What is made of them.
+# Results.
 
 
 def test_a_set_becomes_tasks_with_its_boards_deadlines_and_shared_files(tmp_path, capsys):
@@ -100,7 +100,7 @@ def test_import_distinguishes_referee_tasks_from_script_tasks(tmp_path, capsys):
     for why in ("generate_input returns a Cache", "several GPUs", "times something other", "lang: cu"):
         assert why in said
     assert "eval.py" in tasks["cached"].files
-    assert "eval.py" not in tasks["scale_v2"].files, "the referee judges it; its evaluator is left alone"
+    assert "eval.py" not in tasks["scale_v2"].files, "the referee judges it; its evaluator is unused"
     assert tasks["scale_cu"].lang is Language.CU
     assert tasks["scale_cu"].config and tasks["scale_cu"].config.sources == ("eval.cu", "submission.cu")
 
@@ -311,7 +311,7 @@ def test_the_failure_of_a_rewritten_task_mentions_the_rewrite(tmp_path, capsys):
     assert "no kernel for this device; the task was rewritten from cuda to cpu, where torch" in capsys.readouterr().out
 
 
-# What is lost otherwise.
+# Losses otherwise.
 
 
 def test_a_task_without_templates_uses_the_submission_next_to_it(tmp_path, capsys):
@@ -339,7 +339,7 @@ def test_the_check_warns_that_a_program_without_examples_is_untested(tmp_path, c
     assert "warning  replay_py: examples: there are none, so its program is untested" in capsys.readouterr().out
 
 
-# What is refused.
+# Refusals.
 
 
 def test_import_reports_each_bad_task_and_imports_the_others(tmp_path, capsys):
@@ -541,7 +541,7 @@ def test_a_hostile_zip_is_refused(members, message, tmp_path, capsys):
     said = refused(capsys, tmp_path / "tasks", zipped(tmp_path / "task.zip", *members))
     assert message in said
     assert str(tmp_path / "task.zip") in said
-    assert "pullrank-import-" not in said, "where it was unpacked"
+    assert "pullrank-import-" not in said, "the folder where it was unpacked"
     assert not (tmp_path / "task.yml").exists()
 
 
@@ -630,7 +630,7 @@ def test_a_path_of_no_known_form_is_refused(path, message, tmp_path, capsys):
     assert message in refused(capsys, tmp_path / "tasks", SETS / "first" / path)
 
 
-# By its text alone.
+# Without running the task.
 
 REFERENCE = b"def generate_input(): pass\ndef ref_kernel(data): pass\ncheck_implementation = match(ref_kernel)\n"
 MODULE = b"class Net(Module): pass\n"

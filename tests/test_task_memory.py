@@ -1,11 +1,11 @@
-"""The tasks that ship fit the cards that they name: bytes are counted as torch would allocate them, and none is allocated.
+"""The shipped tasks fit the GPUs that they name: counts the bytes that torch would allocate, without allocating them.
 
-On torch's `meta` device tensors have shapes and no memory.  There the reference makes inputs, answers and checks, and
-the anchor plays; every storage is counted from the operation that makes it until it is freed.  What operations need
-inside, and what the allocator cannot use again, is not seen: a quarter more is set aside for it.
+Tensors on torch's `meta` device have shapes but no memory.  There the reference makes inputs, answers and checks, and
+the anchor runs; every storage is counted from the operation that makes it until it is freed.  Memory inside operations,
+and what the allocator cannot reuse, is not counted: the tests add a quarter for it.
 
-In some tasks, numbers decide about shapes.  There the CPU board's cases are made and played for real, and counted; the
-GPUs' cases need as much more as they move more bytes.
+In some tasks, shapes depend on numbers.  For these, the CPU board's cases run for real and are counted; the GPUs' cases
+need more in proportion to the bytes that they move.
 """
 
 import functools
@@ -37,13 +37,13 @@ SHAPED_BY_NUMBERS = {"groupedgemm", "mladecode", "pagedattention"}
 GIB = 2**30
 MARGIN = 1.25
 ROOM = 15 / 16
-"""Of a card; the rest is nobody's, as the referee shares it out."""
+"""The usable share of a card; the referee leaves the rest free."""
 CONTEXTS_GIB = 1.5
 """The memory that CUDA itself uses on the card, in the referee's process and in the player's."""
 
 
 class Bytes(TorchDispatchMode):
-    """Counts what lives, and the most that ever did."""
+    """Counts live bytes, and their maximum."""
 
     def __init__(self, *, is_real: bool = False) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Bytes(TorchDispatchMode):
         return out
 
     def _answer(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Operations whose results depend on numbers: outputs are compared number by number, and each is right."""
+        """Run an operation.  Without numbers, comparisons of whole outputs fail, and single comparisons succeed."""
         if self.is_real:
             return func(*args, **kwargs)
         if func is torch.ops.aten.equal.default:
@@ -86,11 +86,11 @@ class Bytes(TorchDispatchMode):
 
 
 def referee_bytes(board: Board, case: Case, device: str = "meta") -> int:
-    """The most that the referee has on the card while it makes a call's inputs, and checks what came back."""
+    """The referee's maximum on the GPU while it makes a call's inputs and checks the output."""
     with Bytes(is_real=device != "meta") as counted:
         reference = Reference(board, device)
         data = reference.generate(case.params, 1)
-        # Its reference leaves torch where there is no CUDA; this is what it does on a GPU.
+        # Without CUDA, its reference does not use torch; on a GPU it does this.
         answer = torch.sort(data).values if board.task.name == "sort" else reference.compute(data)
         if board.task.name != "sort":
             reference.objection(data, answer)
@@ -98,7 +98,7 @@ def referee_bytes(board: Board, case: Case, device: str = "meta") -> int:
 
 
 def player_bytes(board: Board, case: Case, device: str = "meta") -> int:
-    """The most that the anchor has there, with its inputs, which are dealt to it once."""
+    """The anchor's maximum on the GPU, with its one copy of the inputs."""
     task = board.task
     data = Reference(board, device).generate(case.params, 1)
     inputs = sum(leaf.untyped_storage().nbytes() for leaf in tree_leaves(data) if isinstance(leaf, torch.Tensor))
@@ -112,7 +112,7 @@ def player_bytes(board: Board, case: Case, device: str = "meta") -> int:
 
 
 def kernel_of(task: Task) -> Callable[..., object]:
-    """The anchor's function; of a compiled one, what its adapter allocates: all of the outputs."""
+    """The anchor's function; for a compiled one, the part of the adapter that allocates all outputs."""
     module = ModuleType("anchor")
     if task.is_compiled:
         exec(task.shared_files["adapter.py"], vars(module))
@@ -131,7 +131,7 @@ def needed_gib(board: Board, case: Case) -> float:
 
 @functools.cache
 def needed_per_byte(name: str) -> float:
-    """The memory that the cases of a task's CPU board need, for each byte that they move, at most."""
+    """The most memory that cases of a task's CPU board need for each byte that they move."""
     task = next(task for task in TASKS if task.name == name)
     board = task.board("CPU")
     return max(
@@ -146,7 +146,7 @@ def moved_bytes(task: Task, case: Case) -> float:
 
 
 def boards() -> Iterator[tuple[Board, tuple[str, ...]]]:
-    """Every edition of a GPU's board, and the GPUs that have it."""
+    """Every edition of the GPU boards, and the GPUs that have it."""
     for task in TASKS:
         editions: dict[str, list[str]] = {}
         for board in task.boards:

@@ -1,4 +1,4 @@
-"""`pullrank task import --mend` completes a task: what it proposes, what it leaves out, and what it never touches."""
+"""`pullrank task import --mend` completes a task: what it proposes, leaves out, and never touches."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ RIGHT = "def custom_kernel(data):\n    return data * 0.5\n"
 
 
 def kernelbot_task(folder: Path, **files: str) -> Path:
-    """A task whose check compares only numbers; `files` are more of its files, by path with __ for /."""
+    """A task whose check compares only numbers; `files` are further files, by path with __ for /."""
     given = {"task.yml": TASK_YML, "task.py": "", "reference.py": REFERENCE}
     for name, text in (given | {f"{name.replace('__', '/')}.py": text for name, text in files.items()}).items():
         path = folder / name
@@ -81,7 +81,7 @@ def test_a_mended_task_rejects_wrong_forms_and_has_an_anchor_that_is_right(tmp_p
     before = contents(source)
     task = imported(tmp_path / "tasks", source, "--mend", "--sandbox", "none")["half"]
     said = capsys.readouterr().out
-    assert contents(source) == before, "the source was changed"
+    assert contents(source) == before, "the source has changed"
     assert "check above accepts an extra dimension, the dtype float64" in task.reference
     assert task.anchor == task.folder / "examples" / "accepted" / "times.py"
     assert "note: examples/accepted/a_third.py: left out: WA: " in said
@@ -92,7 +92,7 @@ def test_a_mended_task_rejects_wrong_forms_and_has_an_anchor_that_is_right(tmp_p
 
 
 def test_a_check_is_not_wrapped_if_an_accepted_example_would_be_wrong_then(tmp_path, capsys):
-    """Even if that example fails on this machine for another reason."""
+    """Even if the example fails on this machine for another reason."""
     kept = "    if data.numel() > 1000:\n        raise ValueError('too long')\n    return data[None] * 0.5\n"
     source = kernelbot_task(tmp_path / "set" / "half", solutions__correct__kept=f"def custom_kernel(data):\n{kept}")
     task = imported(tmp_path / "tasks", source, "--mend", "--sandbox", "none")["half"]
@@ -156,7 +156,7 @@ def test_a_task_whose_name_is_taken_is_refused_before_its_code_runs(tmp_path, ca
     assert not (tmp_path / "was_run").exists()
 
 
-# By reading.
+# By reading its text.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The organisers' commands for tasks: make one, show it, list what a change would reset, close it."""
+"""The organisers' commands for tasks: make one, show it, list what a change resets, archive it."""
 
 import json
 import os
@@ -29,7 +29,7 @@ NOW = datetime(2026, 11, 21, 17, 0, tzinfo=UTC)
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A folder of tasks that holds two."""
+    """A folder with two tasks."""
     for name in ("tiny", "small"):
         shutil.copytree(TINY, tmp_path / "tasks" / name, ignore=shutil.ignore_patterns("__pycache__"))
         for path in (tmp_path / "tasks" / name).rglob("*.py"):
@@ -385,7 +385,7 @@ def test_a_task_whose_files_others_use_is_not_purged(tree, capsys):
 
 
 def changes(before: Path, after: Path) -> dict[str, tuple[Effect, tuple[str, ...]]]:
-    """What becomes of the board of tiny."""
+    """The effect on the board of tiny."""
     found = find_changes({"tiny": load_task(before / "tiny")}, {"tiny": load_task(after / "tiny")})
     return {one.gpu: (one.effect, one.because) for one in found}
 
@@ -440,7 +440,7 @@ def test_the_diff_names_the_authors_in_the_ledger_that_a_change_resets(tree, tmp
 
 
 def _walled_judgement(board, kernel):
-    """A ranked judgement of ada's, as a judge with walls would have made it."""
+    """A ranked judgement of ada's, as if made in a sandbox."""
     from harness.judge import judge
     from harness.records.fields import Mode
     from harness.records.judgement import Claim

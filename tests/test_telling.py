@@ -1,4 +1,4 @@
-"""Two boards of one pull request report at the same moment: whatever the order, both reports stand there."""
+"""Two boards of one pull request report at the same moment: in any order, the comment has both reports."""
 
 import random
 import threading
@@ -42,7 +42,7 @@ def report_of(one: Request) -> str:
     return f"### `vectoradd` on `{one.gpu}`: accepted (AC)\n\nThe times of {one.gpu}."
 
 
-# What a check run knows.
+# Facts from a check run.
 
 
 def check_run(state: CheckState, **changes: Any) -> CheckRun:
@@ -122,7 +122,7 @@ class Writer(GitHub):
 
 
 class Stage:
-    """A pull request two boards of which wait.  `judged` has the requests whose judgings the ledger knows."""
+    """A pull request with two waiting boards.  `judged` has the requests whose judgings are in the ledger."""
 
     def __init__(self, server: GitHubServer) -> None:
         self.server, self.world = server, server.world
@@ -133,7 +133,7 @@ class Stage:
         self.comment = self.world.add_comment(pull.number, self.world.bot, before.render())
 
     def record(self, **ended: EndState) -> PullRecord:
-        """What the ledger holds now; `ended` has ends without a judgement, by GPU."""
+        """The record from the ledger now; `ended` has ends without a judgement, by GPU."""
         states = {one.gpu: EndState.JUDGED for one in self.requests if one.id in self.judged} | ended
         statuses = [RequestStatus(request=one, ending=ending(one, states.get(one.gpu))) for one in self.requests]
         return PullRecord(number=self.number, statuses=tuple(statuses))
@@ -148,7 +148,7 @@ class Stage:
             return report_on(one, self.record(), github, **check)
 
     def play(self, order: list[int]) -> tuple[BoardMarker, ...]:
-        """Both report, their requests in this order; the boards of the comment after that."""
+        """Both report, with requests to GitHub in this order; returns the comment's boards."""
         turns = Turns(order)
         writers = [threading.Thread(target=self._report, args=(who, turns)) for who in (0, 1)]
         for writer in writers:
@@ -161,7 +161,7 @@ class Stage:
     def _report(self, who: int, turns: Turns) -> None:
         one, token = self.requests[who], self.world.workflow_token(SCOPES).value
         try:
-            with turns.take(who):  # Who pushes to the ledger later knows what those before have pushed.
+            with turns.take(who):  # A later push to the ledger knows the earlier ones.
                 self.judged.add(one.id)
                 record = self.record()
             with Writer(self.world.repository, token, self.server.api_url) as github:
@@ -191,7 +191,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         yield Stage(server)
 
 
-# Each pushes to the ledger, looks for its check, makes it, reads the comment, writes it, and looks at the checks again.
+# Each pushes to the ledger, looks for its check, creates it, reads the comment, writes it, and reads the checks again.
 ALONE, BOTH_READ_FIRST = [0] * 9 + [1] * 9, [0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0]
 ORDERS = [ALONE, BOTH_READ_FIRST, [0, 1] * 9, [0, 1, 1, 0] * 4]
 ORDERS += [random.Random(seed).sample([0, 1] * 9, 18) for seed in range(16)]
@@ -238,13 +238,13 @@ def test_a_report_missing_from_the_comment_comes_from_its_check_run(stage: Stage
     written = len(stage.server.requests("PATCH */issues/comments/*"))
     stage.judge(second)
     assert len(stage.server.requests("PATCH */issues/comments/*")) == written + 1, (
-        "it is never written without the report"
+        "the comment is never written without the report"
     )
     assert [one.facts.state for one in read_comment(stage.comment.body).boards] == [BoardState.DONE] * 2
     assert "The times of CPU" in stage.comment.body and "The times of H100" in stage.comment.body
 
 
-# What GitHub does not take.
+# Texts that GitHub refuses.
 
 
 def test_a_comment_that_github_rejects_is_rewritten_without_its_reports(
@@ -276,7 +276,7 @@ def test_a_rejected_comment_without_reports_is_an_error(stage: Stage) -> None:
     stage.server.fail("PATCH */issues/comments/*", Failure(status=422), times=2)
     with pytest.raises(GitHubError, match="422"):
         tell_refusal(stage)
-    assert len(stage.server.requests("PATCH */issues/comments/*")) == 1  # there was no report in it
+    assert len(stage.server.requests("PATCH */issues/comments/*")) == 1  # it had no report to repeat
 
 
 def tell_refusal(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Hostile words in Markdown, and numbers for people."""
+"""Hostile text in Markdown, and numbers for people."""
 
 import re
 
@@ -109,7 +109,7 @@ def test_markdown_is_cut_within_its_limit_and_nothing_is_left_open(limit: int, i
         return
     assert text.endswith("\n\n*More.*\n") and text.count("<details>") == text.count("</details>")
     said = [token.content for token in MarkdownIt().parse(text) if token.type == "inline"]
-    assert said[-1] == "*More.*", "the note is no code"
+    assert said[-1] == "*More.*", "the note is not code"
 
 
 def test_markdown_that_fits_is_not_cut() -> None:

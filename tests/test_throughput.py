@@ -1,4 +1,4 @@
-"""Throughput: what each shipped task counts, its units and words, and where people and programs see it."""
+"""Throughput: what each shipped task counts, units and words, and where it appears."""
 
 import json
 import shutil
@@ -82,7 +82,7 @@ def test_a_shipped_task_moves_the_bytes_of_its_inputs_and_outputs(task: Task) ->
     found = Roofline(work=task.work).throughput(case.params, 1000.0)
     assert found and found.bandwidth_gbs
     least = (moved - unread_bytes(task.name, case, data)) / 1e6
-    if task.name in DRAWS_LENGTHS:  # `work` counts no more tokens than any seed draws
+    if task.name in DRAWS_LENGTHS:  # `work` counts the fewest tokens that any seed draws
         assert 0.9 * least < found.bandwidth_gbs <= least
     else:
         assert found.bandwidth_gbs == pytest.approx(least)
@@ -200,7 +200,9 @@ def test_the_bot_knows_the_peaks_of_the_settings(scene: Scene) -> None:
     for _ in range(2):
         scene.evaluate(scene.waiting()[0], of_its_board(scene))
     text = scene.comment(pull.number).replace(NBSP, " ")
-    assert text.count("GFLOP/s") == 5 and text.count("% of the limit</sub>") == 3, "the latter on the H100"
+    assert text.count("GFLOP/s") == 5 and text.count("% of the limit</sub>") == 3, (
+        "a share of the limit only on the H100"
+    )
     texts = [check.output["text"] for check in scene.world.checks.values()]
     assert sorted(text.count('"limit": null') for text in texts) == [0, 2]
 
@@ -226,7 +228,7 @@ SETTINGS = "gpus:\n  CPU: {runs_on: ubuntu-24.04, bandwidth_gbs: 40%s}\n"
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    """A competition with one task, which counts its work."""
+    """A competition with one task that counts its work."""
     folder = tmp_path / "tasks" / "tiny"
     shutil.copytree(TINY, folder)
     with (folder / "task.yml").open("a") as yml:

@@ -1,4 +1,4 @@
-"""An honest file with torch.compile: compiled in the build for every shape, and read from the cache by each player."""
+"""An honest file with torch.compile: the build compiles it for every shape, and each player reads it from the cache."""
 
 import shutil
 from dataclasses import replace
@@ -40,7 +40,7 @@ def test_no_player_after_the_build_compiles_anything() -> None:
 
 
 def test_the_check_of_the_compiler_is_left_to_torch_if_it_may_fail(tmp_path: Path) -> None:
-    """A g++ that does not know one of this CPU's vector instructions, and none."""
+    """With a g++ that lacks one of this CPU's vector instructions, and without any."""
     compiler = tmp_path / "g++"
     compiler.write_text("#!/bin/sh\nexit 1\n")
     compiler.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The parts of a task's tensors that reach the player: numbers and strides, and no memory in the gaps."""
+"""The parts of a task's tensors that reach the player: numbers and strides, but no memory in the gaps."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from harness.reference.values import collect, deal
 
 
 class OnAGpu(torch.Tensor):
-    """Like a GPU's tensor: what it copies to the host by `cpu` has lost its gaps."""
+    """Like a GPU's tensor: `cpu` copies it to the host without gaps."""
 
     is_cpu = False  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""Vendors' profilers: stand-ins that do what ncu and rocprofv3 document, run behind the real walls around a real player."""
+"""Vendors' profilers: stand-ins that follow the documentation of ncu and rocprofv3, in the real sandbox."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ NVIDIA, AMD = replace(REHEARSAL, rehearses="nvidia"), replace(REHEARSAL, rehears
 
 @pytest.fixture
 def found(monkeypatch):
-    """Let a folder be the first in the PATH."""
+    """Put a folder first in the PATH."""
     return lambda folder: monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
@@ -68,7 +68,7 @@ class Watched:
         self._seated, self._name, self._folder = seated, name, folder
 
     def counters(self, *how, program="", source=RIGHT, reports=None):
-        """The result of the profiler that `put` makes of `how`, or that is this program."""
+        """The result of the profiler that `put` installs with `how`, or of this program."""
         put(self._folder, self._name, *how)
         if program:
             (self._folder / self._name).write_text(program)
@@ -142,7 +142,7 @@ def test_ncu_profiles_a_player_without_a_sandbox_too(found):
         chosen = LaunchFilter(kernel="^.*elementwise", skip=1, count=1)
         counters = counters_of(profiled(NVIDIA, sandbox="none", launches=chosen))
     assert [(one.name, one.launches, one.time_us) for one in counters.kernels] == [("elementwise(float *)", 1, 30.0)]
-    assert not counters.report_bytes, "nobody wanted the report"
+    assert not counters.report_bytes, "nobody asked for the report"
 
 
 @pytest.mark.walls
@@ -217,7 +217,7 @@ def test_launches_of_one_kernel_form_one_row_with_time_weighted_means():
     assert gemm.occupancy == pytest.approx(0.241)
     assert (elementwise.launches, elementwise.time_us, elementwise.limiter) == (2, 40.0, None)
     assert elementwise.memory == pytest.approx((0.91 * 10 + 0.81 * 30) / 40)
-    assert elementwise.compute == pytest.approx(0.12), "of the launch that has it"
+    assert elementwise.compute == pytest.approx(0.12), "from the only launch that has it"
 
 
 @pytest.mark.parametrize(("unit", "time_us"), [("ns", 1.205), ("nsecond", 1.205), ("us", 1205), ("msecond", 1_205_000)])
@@ -267,7 +267,9 @@ def test_an_implausible_counter_value_becomes_none(cell):
     table = NCU_TABLE.replace('"83.25"', f'"{cell}"').replace('"168"', f'"{cell}"')
     gemm = read(NCU, table).kernels[0]
     assert (gemm.compute, gemm.registers) == (None, None)
-    assert "gemm" not in str(read(NCU, NCU_TABLE.replace('"1,205.00"', f'"{cell}"')).kernels), "no time, no launch"
+    assert "gemm" not in str(read(NCU, NCU_TABLE.replace('"1,205.00"', f'"{cell}"')).kernels), (
+        "a launch without a time does not count"
+    )
 
 
 @pytest.mark.parametrize(
@@ -316,7 +318,7 @@ def test_an_endless_parcel_does_not_fill_memory():
     assert len(parcel._bytes) <= MAX_TABLE + MAX_REPORT + 100
 
 
-# ---------------------------------------------------------------------- told to people
+# ---------------------------------------------------------------------- display
 
 
 def told(counters, url="https://github.com/acme/kernels/actions/runs/7"):

@@ -1,4 +1,4 @@
-"""`pullrank verify`: the same file on the same inputs; what is the same is said, and what is not."""
+"""`pullrank verify`: replays the same file on the same inputs, and reports what is the same and what is not."""
 
 import json
 import math
@@ -92,7 +92,7 @@ def custom_kernel(data):
 
 
 def with_digests_of(judged: Judgement, **changes: str | None) -> Judgement:
-    """As if it had been judged of other inputs or outputs; with `none`, before there were digests."""
+    """As if it had been judged with other inputs or outputs; with `none`, before digests existed."""
     cases = [
         case.model_copy(update={"digests": None if "none" in changes else case.digests.model_copy(update=changes)})
         if case.digests
@@ -193,7 +193,7 @@ def said_of(address: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize("page", ["", "/", "/index.html", "/judgement.json"])
 def test_verify_reads_a_judgement_at_its_pages_address(judged, tmp_path, capsys, page) -> None:
-    """As far as the file: that it is another one than was judged is seen from the judgement."""
+    """Up to the check of the file: the judgement shows that another one was judged."""
     (tmp_path / "kernel.py").write_bytes(GOOD + b"#\n")
     words = ["--file", str(tmp_path / "kernel.py"), "--task-dir", str(TINY)]
     with serving(at("/cup/tiny/CPU/ada/judgement.json", judged.to_json().encode())) as url:

@@ -1,4 +1,4 @@
-"""The page `A task, step by step`, from nothing to a checked task: its commands and files, word for word."""
+"""The page `A task, step by step`, from nothing to a checked task: runs its commands and files, word for word."""
 
 import re
 import shutil
@@ -38,7 +38,7 @@ def enter(clone: Path, command: str) -> str:
 
 
 def in_brief(line: str) -> list[str]:
-    """The part that is the same in every run: an example's verdict, and the last line up to the warnings."""
+    """The output that is the same in every run: an example's verdict, and the last line up to the warnings."""
     return line.split()[:4] if line.startswith("rowdot ") else line.partition(";")[0].split()
 
 

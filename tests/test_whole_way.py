@@ -1,12 +1,11 @@
-"""From nothing to a row and a message on Discord, as an AI agent goes that has read AGENTS.md and no more, and as a
-person does who knows `pullrank --help`.
+"""From nothing to a row and a message on Discord: for an AI agent that has only read AGENTS.md, and for a person who
+knows `pullrank --help`.
 
-    the agent    clone, tasks, init, test, submit, Ctrl-C, watch, board, mine     the lines of AGENTS.md, as programs
-    the person   the same, at a terminal: each command as the output of the one before names it
+    the agent    clone, tasks, init, test, submit, Ctrl-C, watch, board, mine     the lines of AGENTS.md, as processes
+    the person   the same, at a terminal: each command from the output of the one before
     GitHub       intake, resolve, judge, report, publish, announce                the steps of the shipped workflows
 
-Nothing is stood in for: the judge of the bundle judges behind walls, and what `--site` reads is the site that was
-published, over HTTP.
+Nothing is replaced: the bundle's judge judges in the sandbox, and `--site` reads the published site over HTTP.
 """
 
 import hashlib
@@ -48,7 +47,7 @@ IDEA = "import torch\n\n\ndef custom_kernel(data):\n    return torch.add(data, 1
 
 
 class Cup(Scene):
-    """A competition with one task that takes seconds, as its organiser has just published it."""
+    """A competition with one quick task that its organiser has just published."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, discord: Discord) -> None:
         super().__init__(folder, monkeypatch)
@@ -70,20 +69,20 @@ class Cup(Scene):
         git.set_ref("refs/heads/main", git.commit_tree(tree, [], "A competition"))
 
     def publish(self, site: str) -> None:
-        """The jobs of publish.yml; between them the site stands at its address."""
+        """Run the jobs of publish.yml; between them, the site goes to its address."""
         shutil.rmtree(self.pages, ignore_errors=True)
         assert self.step("publish", "--out", str(self.pages), workflow="publish.yml", job="build") == 0
         told = {"SITE": site, "DISCORD_WEBHOOK": self.webhook}
         assert self.step("announce", workflow="publish.yml", job="announce", **told) == 0
 
     def play(self) -> None:
-        """What GitHub does about a new pull request, until it is judged."""
+        """Do what GitHub does for a new pull request, until it is judged."""
         self.intake()
         (run,) = self.waiting()
         self.evaluate(run, self.judged_in_the_bundle)
 
     def judged_in_the_bundle(self, request: Request, run: Run) -> bytes:
-        """As evaluate.yml has it judged."""
+        """Judge the bundle as evaluate.yml does."""
         bundle, out = self.folder / f"bundle-{run.id}", self.folder / "judgement.json"
         call = [sys.executable, "-I", str(bundle / "harness.pyz"), "judge", str(bundle / "bundle.zip")]
         call += ["--digest", self.resolved[run.id]["digest"], "--out", str(out), "--run-url", self.run_url(run)]
@@ -92,7 +91,7 @@ class Cup(Scene):
 
 
 def as_on_a_quiet_machine(judgement: Judgement) -> Judgement:
-    """The same judgement with each run like the first: on a busy machine its row could be provisional."""
+    """The same judgement with all runs like the first: on a busy machine its row could be provisional."""
 
     def steady(case: CaseResult) -> CaseResult:
         if not (timing := case.timing):
@@ -106,11 +105,11 @@ def as_on_a_quiet_machine(judgement: Judgement) -> Judgement:
 
 
 class Agent:
-    """An agent in its clone: all it knows to say stands in AGENTS.md."""
+    """An agent in its clone: it uses only commands of AGENTS.md."""
 
     def __init__(self, scene: Scene, folder: Path) -> None:
         subprocess.run(["git", "clone", "--quiet", scene.server.git_url, str(folder)], check=True)
-        for name in ("harness", "scripts"):  # the same files, with what Python has compiled of them
+        for name in ("harness", "scripts"):  # the same files, with Python's compiled ones
             shutil.copytree(ROOT / name, folder / name, dirs_exist_ok=True)
         self.folder = folder
         self._call = [sys.executable, "-m", "scripts.cli"]
@@ -118,12 +117,12 @@ class Agent:
             **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "PULLRANK_"))},
             "PYTHONPATH": str(folder),
             "GH_TOKEN": scene.world.personal_token(scene.alice).value,
-            "GITHUB_API_URL": scene.server.api_url,  # where github.com stands in this test
+            "GITHUB_API_URL": scene.server.api_url,  # in place of github.com
             "GITHUB_SERVER_URL": scene.server.url,
         }
 
     def say(self, line: str, *more: str, code: int = 0, **words: str) -> Any:
-        """A line of AGENTS.md, with its capitals filled in; the JSON that it prints, if it prints any."""
+        """Run a line of AGENTS.md, with its capitals filled in; returns its output, parsed if JSON."""
         with self.start(line, *more, **words) as running:
             printed, said = running.communicate(timeout=120)
         assert running.returncode == code, said
@@ -141,7 +140,7 @@ class Agent:
 
 
 class Person(Agent):
-    """Somebody at a terminal, who types what they have just read there."""
+    """A person at a terminal who types the commands that the output names."""
 
     def type(self, command: str) -> Terminal:
         name, *words = command.split()
@@ -149,13 +148,13 @@ class Person(Agent):
         return Terminal([*self._call, *words], columns=80, folder=self.folder, environment=self._environment)
 
     def read(self, terminal: Terminal) -> str:
-        """All that is said until it ends, without line breaks; no line of it is cut by the terminal's edge."""
+        """The whole output, without line breaks; the terminal's edge must cut no line."""
         assert terminal.end() == 0, terminal.text
         assert terminal.too_long == []
         return " ".join(terminal.text.split())
 
     def follow(self, said: str, name: str, **words: str) -> str:
-        """The command of that name which was said, with its capitals filled in."""
+        """The command of this name in the output, with its capitals filled in."""
         command = next(one for one in re.findall(r"`(pullrank [^`]+)`", said) if one.split()[1] == name)
         for capitals, value in words.items():
             command = command.replace(capitals, value)
@@ -176,7 +175,7 @@ def cup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, discord: Discord) -> It
 
 @pytest.fixture
 def site(cup: Cup) -> Iterator[str]:
-    """The published site's address; its channel on Discord hears of what comes from now on."""
+    """The published site's address; its channel on Discord gets all news from now on."""
     cup.publish("http://127.0.0.1:9/")
     with site_server(cup.pages) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -189,7 +188,7 @@ def site(cup: Cup) -> Iterator[str]:
 def test_an_agent_gets_from_nothing_to_a_row_and_a_message(cup: Cup, site: str, discord: Discord) -> None:
     agent = Agent(cup, cup.folder / "agent")
 
-    # Here: which task, a folder, an idea, and whether it is right.
+    # Locally: a task, a folder, an idea, a test.
     (task,) = agent.say("tasks --json")
     assert task["name"] == "tiny" and task["gpus"] == ["CPU"]
     agent.say("init TASK", TASK=task["name"])
@@ -200,7 +199,7 @@ def test_an_agent_gets_from_nothing_to_a_row_and_a_message(cup: Cup, site: str, 
     file.write_text(f"{directive}\n{IDEA}")
     assert agent.say("test submission.py --json")["verdict"] == "AC"
 
-    # There: handed in, left, and followed until it is judged.
+    # On GitHub: submitted, interrupted, and watched until it is judged.
     with agent.start("submit submission.py --json") as submitting:
         tested, submitted = (next(lines_of(submitting.stdout)) for _ in range(2))
         submitting.send_signal(signal.SIGINT)
@@ -221,7 +220,7 @@ def test_an_agent_gets_from_nothing_to_a_row_and_a_message(cup: Cup, site: str, 
     )
     assert end["site"] == site
 
-    # What has come of it: a judgement, a file on main, a page, a message.
+    # The result: a judgement, a file on main, a page, a message.
     (judgement,) = cup.judgements()
     assert (judgement.verdict, judgement.sandbox.kind) == (Verdict.ACCEPTED, "bubblewrap")
     assert judgement.submission.digest == hashlib.sha256(file.read_bytes()).hexdigest()

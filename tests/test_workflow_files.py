@@ -1,4 +1,4 @@
-"""The workflow files themselves: GitHub's own parser takes them, and each keeps the rules that the scenarios rely on."""
+"""The workflow files themselves: GitHub's own parser accepts them, and they follow rules that the scenarios rely on."""
 
 import subprocess
 from pathlib import Path
@@ -18,13 +18,13 @@ COMPOSITES = sorted((ROOT / ".github/actions").glob("*/action.yml"))
 WORKFLOWS = {path.name: read_workflow(path.name, path.read_bytes()) for path in FILES}
 JOBS = [(workflow, job) for workflow in WORKFLOWS.values() for job in workflow.jobs.values()]
 UNKNOWN = "cache-mode: none"
-"""Newer than the parser is: the line that it may not know, and the only one."""
+"""The only line that the parser may not know, since it is newer."""
 
 each_job = pytest.mark.parametrize(("workflow", "job"), JOBS, ids=[f"{one.file}-{job.name}" for one, job in JOBS])
 
 
 def faults(folder: Path, texts: dict[str, str]) -> list[str]:
-    """What GitHub's parser says of files of these texts."""
+    """The messages of GitHub's parser about files with these texts."""
     for name, text in texts.items():
         (folder / name).write_text(text)
     command = [require_node(), str(HERE / "parser.mjs"), *(str(folder / name) for name in texts)]
@@ -116,7 +116,7 @@ def test_jobs_that_run_strangers_code_have_no_secrets_or_permissions() -> None:
 # Machines.
 
 SLIM = "ubuntu-slim"
-"""One core, 5 GB, no sandbox, and an end after this many minutes."""
+"""One core, 5 GB, no sandbox, and a limit of this many minutes."""
 SLIM_MINUTES = 15
 LARGE = {
     ("check.yml", "check"): "the sandbox",
@@ -125,7 +125,7 @@ LARGE = {
     ("evaluate.yml", "judge"): "the sandbox",
     ("publish.yml", "build"): "memory and time for the whole site",
 }
-"""The jobs that need another machine, and for what."""
+"""The jobs that need another machine, and the reason."""
 
 
 @each_job

@@ -1,4 +1,4 @@
-"""The mini-runner itself, on workflows of a few lines: conditions, groups, outputs, tokens, as GitHub has them."""
+"""The mini-runner itself, on workflows of a few lines: conditions, groups, outputs, tokens, as on GitHub."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -280,5 +280,5 @@ def test_a_concurrency_group_has_one_running_and_one_waiting_run(hub: Hub, cance
     assert [by_run[run] for run in sorted(by_run)] == results
     first = hub.find("w.yml", "only")[0]
     assert "cleaned" in first.log and ("finished" in first.log) is not cancels
-    # After a run that had begun; the one that only waited ends without a word.
+    # Only for a run that had begun; one that only waited ends without running anything.
     assert ["to the end" in played.log for played in hub.find("w.yml", "last")] == [cancels, False]

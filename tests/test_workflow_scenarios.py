@@ -1,6 +1,6 @@
-"""Competitions through the workflows that ship: somebody acts, the YAML runs, and the world is looked at afterwards.
+"""Competitions through the shipped workflows: somebody acts, the workflows run, and the test checks the result.
 
-Only the judging itself is stood in for, but for one test: what an honest judge would write takes no time.
+Except in one test, a stand-in writes an honest judge's artifact at once, instead of judging.
 """
 
 import atexit
@@ -61,7 +61,7 @@ Make = Callable[[Request, WorkflowRun], Judgement | bytes | None]
 
 @cache
 def _shipped(tasks: str) -> GitRepository:
-    """All that ships, with these tasks, in one commit."""
+    """All shipped files, with these tasks, in one commit."""
     folder = Path(tempfile.mkdtemp(prefix="shipped-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     git = GitRepository(folder / "shipped.git")
@@ -73,7 +73,7 @@ def _shipped(tasks: str) -> GitRepository:
 
 
 class Contest:
-    """A repository as it ships, on a GitHub that runs its workflows; and what has come of it."""
+    """The shipped repository on a GitHub that runs its workflows, and the results."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class Contest:
         self.world = World(folder / "github", default_branch=default_branch)
         self.world.settings["pages"] = dict(SITE)
         self.server = GitHubServer(self.world)
-        # It would run all tests, this one too.
+        # It would run all tests, including this one.
         self.world.disabled_workflows.add("ci.yml")
         self._ship(tasks)
         self.hub = Hub(self.server, expressions, warm, folder, machines)
-        self.hub.may_fail.add("judge")  # A wrong answer makes it red.
+        self.hub.may_fail.add("judge")  # A wrong answer fails the job.
         self.alice = self.world.add_user("alice")
         self.judges(self.honest())
 
@@ -106,7 +106,7 @@ class Contest:
     # What people and judges do.
 
     def open(self, source: bytes = SOURCE, author: User | None = None, **how: Any) -> Pull:
-        """A pull request, and all that follows from it."""
+        """Open a pull request, and run everything that follows."""
         author = author or self.alice
         pull = self.world.open_pull(author, {path_of(author.login): source}, **how)
         self.hub.settle()
@@ -121,7 +121,7 @@ class Contest:
         self.hub.settle()
 
     def judges(self, make: Make) -> None:
-        """The result of the judge's step from now on: None is a crash, bytes are a forgery."""
+        """Set the result of the judge's step from now on: None is a crash, bytes are a forgery."""
 
         def step(play: Play) -> None:
             with zipfile.ZipFile(play.workspace / "bundle/bundle.zip") as bundle:
@@ -147,7 +147,7 @@ class Contest:
         return make
 
     def enter(self, author: User, source: bytes, ratio: float) -> None:
-        """Somebody's entry as the ledger has it, of a pull request that is closed by now."""
+        """Add somebody's entry to the ledger, from a pull request that is closed by now."""
         pull, run = (
             self.world.open_pull(author, {path_of(author.login): source}),
             self.world.start_run("evaluate.yml", ""),
@@ -167,7 +167,7 @@ class Contest:
         self.world.finish_run(run, "success")
         self.world.close(pull)
 
-    # What has come of it.
+    # The results.
 
     def ledger(self) -> list[RequestStatus]:
         with LedgerBranch(self.server.git_url) as branch:
@@ -181,7 +181,7 @@ class Contest:
             return branch.ledger.judgements().judgements
 
     def comment(self, number: int) -> str:
-        """The one comment of ours."""
+        """The bot's one comment."""
         (ours,) = [one for one in self.world.comments_on(number) if one.author is self.world.bot]
         return ours.body
 
@@ -192,7 +192,7 @@ class Contest:
         return self.world.git.read(self.world.default_branch, path_of(login))
 
     def rows(self, board: str = "vectoradd/CPU") -> list[str]:
-        """Who stands on the board that is on GitHub Pages."""
+        """The logins on the published board."""
         page = (self.hub.pages / board / "index.html").read_text()
         logins = [row["login"] for row in json.loads((self.hub.pages / board / "board.json").read_text())["rows"]]
         assert all(login in page for login in logins)
@@ -221,7 +221,7 @@ RED = ["resolve: success", "judge: failure", "report: success", "review: skipped
 
 
 def replaced(results: list[str]) -> list[str]:
-    """The same of a run that its own report replaced by a newer one."""
+    """The results of a run that its own report replaced by a newer one."""
     return [*results[:3], "review: cancelled"]
 
 
@@ -300,7 +300,9 @@ def test_the_data_set_is_released_if_the_settings_allow_it_and_there_is_one(cont
 
     def release(play: Play) -> None:
         assert play.token and play.token.scopes == {"contents": "write"}
-        assert sorted(path.name for path in play.workspace.iterdir()) == ["dataset"], "no code of the repository"
+        assert sorted(path.name for path in play.workspace.iterdir()) == ["dataset"], (
+            "the job must not have the repository's code"
+        )
         released.append((play.environments[-1], (play.workspace / "dataset/ranked.jsonl").read_text()))
 
     contest.hub.instead["gh release create"] = release
@@ -415,7 +417,7 @@ def test_the_comment_on_a_profile_says_where_its_report_is(contest: Contest) -> 
     assert f"the full report is `profile-1.ncu-rep` in `reports`, among `{page}` (kept 7 days)" in contest.comment(
         pull.number
     )
-    assert contest.judgements() == (), "a profile is nothing for the ledger"
+    assert contest.judgements() == (), "a profile does not go into the ledger"
 
 
 def test_leftover_reports_of_another_run_are_not_uploaded_without_a_judging(
@@ -454,7 +456,7 @@ def test_two_challengers_at_once_both_get_their_rows(contest: Contest) -> None:
         for author, source in ((contest.alice, SOURCE), (bob, FASTER + b"# of bob\n"))
     ]
     contest.hub.settle()
-    # Compare each job of the one with the same job of the other.
+    # Compare each job of one with the same job of the other.
     assert [entry.split(":")[0] for entry in contest.results("evaluate.yml")][:4] == [
         "resolve",
         "resolve",
@@ -486,7 +488,7 @@ def test_more_than_an_hours_budget_of_pull_requests_waits_and_loses_none(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`--pulls 200` has the thousand requests an hour of a repository; it takes six minutes."""
+    """`--pulls 200` uses the real budget of a thousand requests an hour; it takes six minutes."""
     monkeypatch.setattr(shell, "TIMEOUT_S", 15 * 60)  # the reconciler's own limit
     count = request.config.getoption("--pulls")
     budget = contest.world.budgets.setdefault(contest.world.bot.id, Budget(0))
@@ -512,7 +514,7 @@ def test_more_than_an_hours_budget_of_pull_requests_waits_and_loses_none(
         sys.stdout.write(f"\n{count} pull requests, {budget.limit} requests an hour; merged, each quarter: {merged}\n")
 
 
-# What comes in between.
+# Interruptions.
 
 
 def test_a_push_while_judging_cancels_and_judges_the_newer_file(contest: Contest) -> None:
@@ -743,7 +745,7 @@ def test_an_event_that_comes_twice_changes_nothing(contest: Contest) -> None:
 
 @pytest.mark.parametrize("nth", [1, 3, 8], ids=["of intake", "of resolve", "of report"])
 def test_the_reconciler_recovers_from_a_call_that_keeps_failing(contest: Contest, nth: int) -> None:
-    """Of every call in turn, in test_failures.py; here the jobs are those of the workflows."""
+    """test_failures.py has every call in turn; here the workflows' own jobs run."""
     contest.hub.may_fail |= {"intake", "resolve", "report"}
     contest.server.fail("* /repos/*", Failure(status=500), nth=nth, times=6)
     pull = contest.open()
@@ -786,7 +788,7 @@ def test_a_forged_judgement_is_refused_and_the_file_judged_again(contest: Contes
     assert [one.submission.head_sha for one in contest.judgements()] == [pull.head_sha] and pull.merged_at
 
 
-# What takes its time.
+# Slow jobs.
 
 
 def test_a_deadline_during_judging_affects_only_later_pushes(contest: Contest) -> None:
@@ -810,7 +812,7 @@ def test_a_deadline_during_judging_affects_only_later_pushes(contest: Contest) -
 
 
 def test_a_due_duel_is_held_and_wins_first_place(contest: Contest) -> None:
-    """Two first entries at once were dueled with nobody; the earlier holds first place until then."""
+    """Two simultaneous first entries had no duel; the earlier one has first place until then."""
     bob = contest.world.add_user("bob")
     for author, source, ratio in ((contest.alice, SOURCE, 0.5), (bob, FASTER, 0.4)):
         contest.enter(author, source, ratio)
@@ -851,7 +853,7 @@ def test_an_offline_machine_delays_only_its_own_board(contest: Contest) -> None:
     assert contest.checks() == ["PullRank / CPU: success", "PullRank / H100: failure"]
 
 
-# Who may do what.
+# Permissions.
 
 
 def test_a_strangers_command_starts_nothing(contest: Contest) -> None:
@@ -861,7 +863,7 @@ def test_a_strangers_command_starts_nothing(contest: Contest) -> None:
     for author, text in ((mallory, "/rank"), (mallory, "/cancel"), (contest.alice, "Nice work!")):
         contest.world.add_comment(pull.number, author, text)
     contest.hub.settle()
-    # Nor does it get a machine, like what does not look like a command.
+    # It does not even get a machine; neither does a comment that is no command.
     assert contest.results("intake.yml") == ["intake: success"] + ["intake: skipped"] * 3
     assert contest.results("evaluate.yml") == before and contest.endings() == [EndState.JUDGED]
 
@@ -936,7 +938,7 @@ def test_the_judge_sees_no_token_and_other_jobs_only_their_own(contest: Contest)
     assert not [env for env in judge.environments if "ghs_" in str(env)]
     assert {"bundle.zip", "harness.pyz", "hosted.sh", "judge.lock"} <= {path.name for path in seen}
     assert not [path for path in seen if ".git" in path.parts]
-    # Nor does any other job hold more than its own token, or ask for what that does not allow.
+    # No other job has more than its own token, or makes a request that it does not allow.
     for played in [one for one in contest.hub.played if one.result != "skipped"]:
         tokens = {value for env in played.environments for value in env.values() if value.startswith("ghs_")}
         assert played.token and tokens <= {played.token.value}

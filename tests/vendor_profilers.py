@@ -1,8 +1,7 @@
-"""Stand-ins for `ncu` and `rocprofv3`: real programs, which take the documented options and leave the documented files.
+"""Stand-ins for `ncu` and `rocprofv3`: real programs with the documented options and output files.
 
-They start the command that they are given and wait for it, as the real ones do, and close every descriptor that they
-don't know before.  What they count is made up.  Each stands alone in a folder that can be seen through the walls: below
-/tmp it could not.
+Like the real ones, they start a command and wait for it; before, they close every descriptor that they don't
+know.  Their counters are made up.  Each is alone in a folder that the sandbox can see, so not below /tmp.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ REFUSED = (
 
 
 def put(folder: Path, name: str, table: str | None = None, says: str = "", status: int | None = None) -> None:
-    """Put one of the two into a folder: it leaves this table (None: nothing), says a line, and ends with this status."""
+    """Put one of the two into a folder: it writes a table (None: nothing), prints a line, and exits with a status."""
     program = {"ncu": _NCU, "rocprofv3": _ROCPROF}[name]
     said = f"print({says!r}, file=sys.stderr)\n" + ("" if status is None else f"status = {status}\n")
     (folder / name).write_text(program.replace("SAYS\n", said if says else "").replace("TABLE", repr(table)))
@@ -103,7 +102,7 @@ def put(folder: Path, name: str, table: str | None = None, says: str = "", statu
 
 @contextlib.contextmanager
 def installed(name: str, table: str | None = None, says: str = "", status: int | None = None) -> Iterator[Path]:
-    """A folder with one of the two, as `put` makes it."""
+    """A folder with one of the two, made by `put`."""
     folder = Path(tempfile.mkdtemp(prefix="pullrank-test-", dir="/var/tmp"))
     try:
         folder.chmod(0o755)

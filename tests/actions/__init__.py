@@ -1,13 +1,13 @@
-"""GitHub Actions in small: the shipped workflows, played as they stand against the GitHub of `tests/github_server`.
+"""A small GitHub Actions: runs the shipped workflows unchanged, against the GitHub of `tests/github_server`.
 
     with Expressions() as expressions, WarmPython() as warm, GitHubServer(world) as server:
         hub = Hub(server, expressions, warm, tmp_path, machines)
         world.open_pull(…)
-        hub.settle()            until no job is left
-        hub.pages               what is on GitHub Pages now
+        hub.settle()            # until no job is left
+        hub.pages               # the published files
 
-Real: the files as `main` has them, GitHub's evaluator, bash, the commands, tokens with a job's permissions, artifacts.
-Stood in for, by name: GitHub's own actions (uses.py), and what would install things (shell.py).
+Real: the files of `main`, GitHub's expression evaluator, bash, the commands, tokens with a job's permissions,
+artifacts. Replaced by stand-ins: GitHub's own actions (uses.py), and commands that install packages (shell.py).
 """
 
 from tests.actions.expressions import Expressions

@@ -1,4 +1,4 @@
-"""`${{ … }}` and `if:`, evaluated by GitHub's own library in one process of Node that lives as long as the tests."""
+"""`${{ … }}` and `if:`, evaluated by GitHub's own library, in one Node process for all tests."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.actions.node import HERE, require_node
 
 Json = dict[str, Any]
 
-# Up to the first }} that stands in no string.
+# Up to the first }} outside of a string.
 _EXPRESSION = re.compile(r"\$\{\{((?:[^'}]|'[^']*'|\}(?!\}))*)\}\}")
 
 
 class ExpressionError(Exception):
-    """GitHub would not evaluate this."""
+    """GitHub could not evaluate this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What `success()`, `failure()` and `cancelled()` say."""
+    """The results of `success()`, `failure()` and `cancelled()`."""
 
     success: bool = True
     failure: bool = False
@@ -54,7 +54,8 @@ class Expressions:
         return bool(self._ask(whole[1] if whole else condition, contexts, status, is_condition=True)["value"])
 
     def fill(self, value: Any, contexts: Json) -> Any:
-        """A value of a workflow file with its expressions filled in; one that is the whole text keeps its type."""
+        """A value of a workflow file with its expressions filled in.  If the whole text is one expression, its type is
+        kept."""
         match value:
             case dict():
                 return {key: self.fill(member, contexts) for key, member in value.items()}
@@ -86,7 +87,7 @@ class Expressions:
 
 
 def as_text(value: Any) -> str:
-    """A value as it reaches an environment or an input of an action."""
+    """A value as text, as an environment variable or an action's input gets it."""
     if value is None:
         return ""
     return json.dumps(value) if isinstance(value, bool | int | float) else str(value)

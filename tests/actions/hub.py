@@ -1,10 +1,9 @@
-"""GitHub Actions in small: hears what happens in a `World`, starts the runs that the shipped workflows ask for, plays them.
+"""A small GitHub Actions: takes the events of a `World`, starts runs of the shipped workflows, runs their jobs.
 
     event ─▶ on: ─▶ run ─▶ concurrency: ─▶ jobs, as their needs: and if: allow ─▶ played (job.py)
 
-One job is played at a time, or as many as `settle` is told; and of several runs each in its turn, so that two
-challengers interleave as they would.  A stand-in for a step may call `settle` itself: then others happen while its job
-is at work.
+One job runs at a time, or as many as `settle` allows.  Runs take turns, so that two challengers interleave as on
+GitHub.  A stand-in for a step may call `settle` itself: then other jobs run during its job.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ FOLDER = ".github/workflows"
 
 @dataclass(eq=False, kw_only=True)
 class Live:
-    """A run that has not ended.  `group` is of its `concurrency:`, `done` its jobs that ended."""
+    """A run that has not ended.  `group` is that of its `concurrency:`, `done` are the jobs that ended."""
 
     run: Run
     workflow: Workflow
@@ -51,18 +50,18 @@ class Live:
 
     @property
     def is_cancelled(self) -> bool:
-        """By a newer one of its group, or by somebody who asked for it."""
+        """By a newer run of its group, or by somebody."""
         return self.is_replaced or self.run.conclusion == "cancelled"
 
     def find_next(self) -> Job | None:
-        """The next job; none is left of a run that was cancelled before its first."""
+        """The next job; None if the run was cancelled before its first."""
         if self.is_cancelled and not self.done:
             return None
         waiting = (job for job in self.workflow.jobs.values() if job.name not in self.done)
         return next((job for job in waiting if all(name in self.done for name in job.needs)), None)
 
     def contexts(self, job: Job) -> Json:
-        """What the expressions of a job itself may read."""
+        """The contexts that a job's own expressions may read."""
         needs = {name: {"result": self.done[name].result, "outputs": self.done[name].outputs} for name in job.needs}
         return {
             "github": self.github | {"job": job.name},
@@ -85,12 +84,11 @@ class Live:
 
 
 class Hub:
-    """The shipped workflows at work.
+    """Runs the shipped workflows.
 
-    `played` are the jobs that ended; `pages` is what was deployed; `instead` stands in for scripts that begin so.
-    A job that fails ends the test, unless `may_fail` names it; one for which only a machine with a label of `away` will
-    do waits.  `machines` is where jobs are played: in the same places
-    each time, so that Python finds what it has compiled before.
+    `played` are the jobs that ended; `pages` is what was deployed; `instead` replaces scripts by how they begin.
+    A job that fails ends the test, unless `may_fail` names it.  A job that needs a machine with a label in `away`
+    waits.  `machines` is the folder where jobs run: always in the same places, so that Python finds its compiled files.
     """
 
     def __init__(
@@ -112,20 +110,20 @@ class Hub:
         self.world.listeners.append(self.heard.append)
 
     def pass_time(self, time: timedelta) -> None:
-        """Let it be later, for GitHub and for the steps."""
+        """Move the time forward, for GitHub and for the steps."""
         clock = self.world.clock
         self.world.clock = lambda: clock() + time
         self.ahead += time
 
     def schedule(self, file: str) -> None:
-        """What `cron` does."""
+        """Start what `cron` would start."""
         self.heard.append(Event("schedule", {"repository": repository(self.world), "workflow": file}, self.world.owner))
 
     def settle(self, *, at_once: int = 1) -> None:
-        """Until nothing is left to do; so many jobs are played at the same time."""
+        """Run jobs until none is left, up to this many at the same time."""
         with ThreadPoolExecutor(at_once) as players:
             while lives := self._next(at_once):
-                # One by itself in this thread: a stand-in may call us.
+                # A single job runs in this thread, since a stand-in may call `settle` again.
                 list(map(self._advance, lives) if len(lives) == 1 else players.map(self._advance, lives))
 
     def find(self, workflow: str, job: str) -> list[Played]:
@@ -134,7 +132,7 @@ class Hub:
     # Runs.
 
     def _next(self, most: int) -> list[Live]:
-        """The next to run: of those that can continue, the ones with the least progress."""
+        """The next jobs to run: of the runs that can continue, those with the least progress."""
         while self.heard:
             self._hear(self.heard.pop(0))
         free = [
@@ -143,12 +141,12 @@ class Hub:
         return sorted(free, key=lambda live: len(live.done))[:most]
 
     def _is_held(self, live: Live) -> bool:
-        """Whether an older run of its group is not over."""
+        """Whether an older run of its group has not ended."""
         older = self.runs[: self.runs.index(live)]
         return bool(live.group) and not live.is_cancelled and any(each.group == live.group for each in older)
 
     def _is_away(self, live: Live) -> bool:
-        """Whether no machine is there for the next job."""
+        """Whether there is no machine for the next job."""
         job = live.find_next() if self.away else None
         runs_on = self.expressions.fill(job.runs_on, live.contexts(job)) if job else []
         return isinstance(runs_on, list) and not self.away.isdisjoint(runs_on)
@@ -159,7 +157,7 @@ class Hub:
                 self._start(workflow, event)
 
     def _workflows(self) -> list[Workflow]:
-        """As they stand on the default branch, but for those that are switched off."""
+        """The workflows on the default branch, without disabled ones."""
         git, branch = self.world.git, self.world.default_branch
         files = [path for path in git.files(branch) if path.startswith(f"{FOLDER}/")]
         names = {path.removeprefix(f"{FOLDER}/") for path in files} - self.world.disabled_workflows
@@ -179,7 +177,7 @@ class Hub:
         self.runs.append(live)
 
     def _make_room(self, group: str, *, is_cancelling: bool) -> None:
-        """One run of a group waits at most; the one that is at work goes on, or is cancelled."""
+        """At most one run of a group waits.  The one that is running continues, or is cancelled."""
         for older in [live for live in self.runs if live.group == group]:
             older.is_replaced |= is_cancelling or self._is_held(older)
 
@@ -214,7 +212,7 @@ class Hub:
     # Jobs.
 
     def _advance(self, live: Live) -> None:
-        """Play the next job of a run; end it with the last."""
+        """Run the next job; after the last one, end the run."""
         if job := live.find_next():
             live.is_playing = True
             live.done[job.name] = played = self._play(live, job)
@@ -239,7 +237,7 @@ class Hub:
 
     @contextmanager
     def _desk(self) -> Iterator[Path]:
-        """Where one job is played: the first place that is free."""
+        """The first free folder to run a job in."""
         with self._lock:
             number = next(number for number in count(1) if number not in self._desks)
             self._desks.add(number)

@@ -1,4 +1,4 @@
-"""One job, played: its steps one after another, in a workspace of its own, with a token of just its permissions."""
+"""Runs one job: its steps in order, in a workspace of its own, with a token that has only its permissions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ PINNED = re.compile(r"(?P<name>[\w-]+/[\w-]+)@[0-9a-f]{40}")
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """What became of a job, and what a test may want to know of it.
+    """The result of a job, and what tests look at.
 
-    `environments` are those of its steps, `summary` is what its steps wrote for people.
+    `environments` are those of its steps, `summary` is its steps' job summary.
     """
 
     workflow: str
@@ -46,11 +46,11 @@ class Played:
 
 
 class Play:
-    """A job while it is played.  `folder` is its machine's; nobody else uses it meanwhile."""
+    """A job that is running.  No other job uses `folder` meanwhile."""
 
     def __init__(self, hub: Hub, live: Live, job: Job, folder: Path) -> None:
         self.hub, self.live, self.job = hub, live, job
-        # A job that runs although its run was cancelled before is not stopped once more.
+        # A job that runs although its run was cancelled is not stopped again.
         self.began_cancelled = live.is_cancelled
         self.token = hub.world.workflow_token(job.permissions)
         self.place = self._environment_of(job.environment)
@@ -87,12 +87,12 @@ class Play:
 
     @property
     def is_hosted(self) -> bool:
-        """Whether GitHub's own machines are asked for."""
+        """Whether the job runs on GitHub's own machines."""
         labels = [self.runs_on] if isinstance(self.runs_on, str) else self.runs_on
         return isinstance(labels, list) and "self-hosted" not in labels
 
     def _environment_of(self, named: Any) -> Json:
-        """The environment that a job names, with its secrets and variables; empty if it is not set up."""
+        """The environment that a job names, with its secrets and variables; empty if it does not exist."""
         name = named["name"] if isinstance(named, dict) else named
         found: Json = self.hub.world.settings.get("environments", {}).get(name, {})
         branches = [branch["name"] for branch in found.get("branches", ())]
@@ -144,7 +144,7 @@ class Play:
         return Told(outputs=action(self, {name: as_text(value) for name, value in inputs.items()}))
 
     def _use_own(self, path: str) -> Told:
-        """A composite action of the repository, as it stands at the workflow's commit."""
+        """Run a composite action of the repository, from the workflow's commit."""
         text = self.hub.world.git.read(self.live.run.head_sha, f"{path}/action.yml")
         assert text, f"there is no {path}"
         runs = yaml.safe_load(text)["runs"]
@@ -154,7 +154,7 @@ class Play:
             raise StepFailed(f"{path} failed")
         return Told()
 
-    # What a step sees.
+    # What a step can read.
 
     def _env_of(self, step: Step) -> dict[str, str]:
         contexts = self._contexts(self.env)
@@ -183,7 +183,7 @@ class Play:
         }
 
     def _environment(self, env: dict[str, str]) -> dict[str, str]:
-        """Of a script: nothing of the tests' own, all that GitHub says, what steps added, and the step's `env:`."""
+        """The environment of a script: GitHub's variables, what steps added, and the step's `env:`."""
         told = {name: value for name, value in self.live.github.items() if name != "event"}
         github = {f"GITHUB_{name.upper()}": str(value) for name, value in told.items()}
         runner = {f"RUNNER_{name.upper()}": value for name, value in self._runner().items()}
@@ -196,8 +196,8 @@ class Play:
             "GITHUB_EVENT_PATH": str(self.temp / "event.json"),
             "GITHUB_JOB": self.job.name,
             "GITHUB_WORKSPACE": str(self.workspace),
-            # The tests' own: where temporary files are, that other work may run beside a judging, what is compiled once,
-            # and how late it is.
+            # From the tests themselves: the folder for temporary files, the permission for other work beside a judging,
+            # the folder for compiled files, and the time.
             "TMPDIR": tempfile.gettempdir(),
             "PULLRANK_COMPANY": "allow",
             "PYTHONPYCACHEPREFIX": str(self.hub.compiled),

@@ -1,4 +1,4 @@
-"""Node and GitHub's own packages for it, as `make setup` leaves them here."""
+"""Node and GitHub's own packages for it, as `make setup` installs them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 @cache
 def find_node() -> str | None:
-    """Node: this environment's own, if it had to bring one, else the machine's; None without the packages."""
+    """The environment's own Node if it has one, else the machine's; None without the packages."""
     if not (HERE / "node_modules/@actions/workflow-parser").is_dir():
         return None
     return shutil.which("node", path=str(Path(sys.executable).parent)) or shutil.which("node")

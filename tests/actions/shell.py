@@ -1,10 +1,10 @@
-"""The shell of a step: bash as GitHub calls it, files for what a step tells the next ones, and stand-ins in PATH.
+"""The shell of a step: bash as GitHub calls it, the files for outputs and variables, and stand-ins in PATH.
 
-    python, python3    ours, which has all that is locked: `-m venv` makes a folder of the same, `-m pip` is noted,
-                       our own modules run in a fork of the warm Python, all else in a new one
-    pip, sudo          noted
+    python, python3    this environment's: `-m venv` makes a folder with the same Python, `-m pip` is only noted,
+                       our own modules run in a fork of the warm Python, all else in a new process
+    pip, sudo          only noted
 
-What they were called with stands in the file `noted`, a line each.
+The file `noted` has a line with the arguments of each call.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ echo "${0##*/} $*" >> "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/noted"
 
 
 class StepFailed(Exception):
-    """A step that ended with another status than 0, or an action that gave up; why."""
+    """A step ended with a status other than 0, or an action gave up."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a step left in the files that GitHub gave it."""
+    """What a step wrote to the files that GitHub gave it."""
 
     log: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Told:
 
 
 def write_stand_ins(folder: Path, warm: WarmPython) -> None:
-    """Put them into a folder that goes first in PATH."""
+    """Write them to a folder that comes first in PATH."""
     folder.mkdir(parents=True)
     python = _PYTHON.replace("PORT", str(warm.port)).replace("EXECUTABLE", sys.executable)
     for names, text in {("python", "python3"): python, ("pip", "sudo"): _NOTED}.items():

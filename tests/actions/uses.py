@@ -1,4 +1,4 @@
-"""The actions that the workflows use, stood in by name.  What each takes and gives is as its own action.yml says."""
+"""Stand-ins for the actions that the workflows use, by name.  Inputs and outputs are those of each one's action.yml."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PERMISSIONS = ("actions", "checks", "contents", "issues", "pull-requests", "wor
 
 
 def checkout(play: Play, inputs: Inputs) -> Inputs:
-    """A commit's files, and its history as far as it was asked for.
+    """Check out a commit, with as much history as the step asks for.
 
-    A private repository asks for the token, so it is asked for here.
+    The token is required, as for a private repository.
     """
     if inputs["persist-credentials"] != "false":
         raise StepFailed("the token would stay in .git/config")
@@ -43,7 +43,7 @@ def setup_python(play: Play, inputs: Inputs) -> Inputs:
 
 
 def upload_artifact(play: Play, inputs: Inputs) -> Inputs:
-    """The files of a folder, as they lie in it; a name serves once in a run."""
+    """Upload the files of a folder; a run may use each name once."""
     folder = play.workspace / inputs["path"]
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     if not files:
@@ -65,7 +65,7 @@ def _keep(play: Play, name: str, folder: Path, files: list[Path]) -> Inputs:
 
 
 def download_artifact(play: Play, inputs: Inputs) -> Inputs:
-    """One artifact of this run, by its id, straight into the folder."""
+    """Unpack one artifact of this run, by its id, directly into the folder."""
     artifact = play.hub.world.find_artifact(int(inputs["artifact-ids"]))
     if artifact not in play.live.run.artifacts:
         raise StepFailed(f"Unable to find artifact {inputs['artifact-ids']} of this run")
@@ -75,7 +75,7 @@ def download_artifact(play: Play, inputs: Inputs) -> Inputs:
 
 
 def upload_pages_artifact(play: Play, inputs: Inputs) -> Inputs:
-    """Hidden files stay behind."""
+    """Upload all but hidden files."""
     folder = play.workspace / inputs["path"]
     paths = ((path, path.relative_to(folder)) for path in sorted(folder.rglob("*")))
     files = [path for path, inside in paths if path.is_file() and not any(part[0] == "." for part in inside.parts)]
@@ -83,7 +83,7 @@ def upload_pages_artifact(play: Play, inputs: Inputs) -> Inputs:
 
 
 def deploy_pages(play: Play, inputs: Inputs) -> Inputs:
-    """What is on GitHub Pages lies in `hub.pages`, then."""
+    """Publish the files to `hub.pages`."""
     if not (play.token.allows("pages", "write") and play.token.allows("id-token", "write")):
         raise StepFailed('Ensure GITHUB_TOKEN has permission "pages: write" and "id-token: write"')
     if (play.hub.world.settings.get("pages") or {}).get("build_type") != "workflow":
@@ -96,7 +96,7 @@ def deploy_pages(play: Play, inputs: Inputs) -> Inputs:
 
 
 def create_github_app_token(play: Play, inputs: Inputs) -> Inputs:
-    """A token of the App whose key it is, with the permissions that the job asks for."""
+    """A token of the App that the key belongs to, with the permissions that the job asks for."""
     world, asked = play.hub.world, {"iss": inputs["client-id"]}
     app = world.apps.get(inputs["client-id"])
     try:
@@ -126,4 +126,4 @@ ACTIONS: dict[str, tuple[Callable[[Play, Inputs], Inputs], set[str]]] = {
     "actions/upload-pages-artifact": (upload_pages_artifact, {"path"}),
     "actions/deploy-pages": (deploy_pages, set()),
 }
-"""By name: the stand-in, and the inputs that the workflows may give it."""
+"""Stand-ins by action, and the inputs that workflows may give them."""

@@ -1,11 +1,11 @@
-"""A warm Python for the steps of workflows: it has imported the libraries, and forks a process for each step.
+"""A warm Python for the steps of workflows: it has already imported the libraries, and forks a process for each step.
 
-The stand-in for `python` connects, sends its pid, and reads an exit code.  The fork takes that process's arguments,
-environment, folder and files, and runs the module that it finds there.  Our own code is imported from that folder, once
-for all steps that find the same code there.
+The stand-in for `python` connects, sends its pid, and reads an exit code.  The fork takes over that process's
+arguments, environment, folder and files, and runs the module.  It imports our own code from that folder, once for all
+steps with the same code.
 
-    server              has the libraries
-      └─ room           has our modules, too; one for each folder and its code
+    server              has imported the libraries
+      └─ room           has imported our modules, too; one for each folder and version of the code
           └─ step
 """
 
@@ -54,7 +54,7 @@ class WarmPython:
 
 
 def _serve(listener: socket.socket) -> None:
-    """Returns in each process that is to be a step; ends when the tests do, which hold its stdin open."""
+    """Returns in each process that becomes a step.  Ends with the tests, which hold its stdin open."""
     rooms: dict[Code, socket.socket] = {}
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()
@@ -73,14 +73,14 @@ def _serve(listener: socket.socket) -> None:
 
 
 def _find_code(caller: int) -> Code:
-    """The folder that a step runs in, and its modules; a checkout gives the same content the same time."""
+    """The folder that a step runs in, and its modules.  A checkout gives equal files equal times."""
     folder = os.readlink(f"/proc/{caller}/cwd")
     files = [file for part in _OURS for file in Path(folder, part).rglob("*.py")]
     return folder, frozenset((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
 def _keep_room(orders: socket.socket, caller: int) -> None:
-    """Fork the steps of one folder with the same modules, which are imported here once a step has needed them."""
+    """Fork the steps of one folder.  Modules that a step needed are imported here, for the next ones."""
     sys.path[0] = os.readlink(f"/proc/{caller}/cwd")
     sys.pycache_prefix = _environment(caller).get(b"PYTHONPYCACHEPREFIX", b"").decode() or None
     needed, told = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -104,7 +104,7 @@ def _own_modules() -> list[str]:
 def _import(names: list[str]) -> None:
     importlib.invalidate_caches()
     for name in names:
-        with contextlib.suppress(Exception):  # the step that needs it fails then, as it would by itself
+        with contextlib.suppress(Exception):  # the step that needs it fails in the same way
             importlib.import_module(name)
     gc.freeze()
 

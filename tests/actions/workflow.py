@@ -1,6 +1,6 @@
-"""A workflow file, read: what starts it, and which jobs and steps it has.
+"""Reads a workflow file: its triggers, jobs and steps.
 
-A key that the mini-runner does not know is an error: what it would pass over, GitHub would obey.
+A key that the mini-runner does not know is an error, since GitHub would obey it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EVENTS = {
     "issue_comment": {"types"},
     "merge_group": set(),
     "pull_request_target": {"types"},
-    "push": {"branches", "paths-ignore"},  # the payloads name no files, so a push here starts more than on GitHub
+    "push": {"branches", "paths-ignore"},  # the payloads name no files, so a push starts more runs here than on GitHub
     "schedule": {"cron"},
     "workflow_dispatch": {"inputs"},
 }  # fmt: skip
@@ -32,12 +32,12 @@ _STEP = {"env", "id", "if", "name", "run", "shell", "uses", "with"}
 
 
 class WorkflowError(Exception):
-    """The file says something that the mini-runner, or GitHub, would not do."""
+    """The file has something that the mini-runner or GitHub does not support."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """`run` or `uses`; the other is empty."""
+    """One of `run` and `uses` is empty."""
 
     id: str
     condition: str
@@ -73,7 +73,7 @@ class Workflow:
     jobs: dict[str, Job]
 
     def hears(self, event: str, payload: Json) -> bool:
-        """Whether an event starts it."""
+        """Whether an event starts this workflow."""
         if event not in self.triggers:
             return False
         trigger = self.triggers[event]
@@ -84,7 +84,7 @@ class Workflow:
         return "branches" not in trigger or any(fnmatchcase(branch, pattern) for pattern in trigger["branches"])
 
     def inputs(self, given: Mapping[str, str]) -> Json:
-        """The context `inputs` of a run that was dispatched."""
+        """The `inputs` context of a dispatched run."""
         known: Json = self.triggers.get("workflow_dispatch", {}).get("inputs", {})
         _only(given, known, f"{self.file}: inputs")
         found: Json = {}
@@ -99,10 +99,10 @@ class Workflow:
 
 @cache
 def read_workflow(file: str, text: bytes) -> Workflow:
-    """A workflow from its file.
+    """Read a workflow's file.
 
     Raises:
-        WorkflowError: a key that is not known here, or a job without permissions of its own.
+        WorkflowError: an unknown key, or a job without its own permissions.
     """
     # YAML reads the key `on` as true.
     content: Json = {"on" if key is True else key: value for key, value in yaml.safe_load(text).items()}

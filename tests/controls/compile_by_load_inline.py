@@ -16,7 +16,7 @@ at::Tensor blend(at::Tensor left, at::Tensor right, at::Tensor bias, at::Tensor 
 TORCH_LIBRARY(control, library) { library.def("blend", &blend); }
 """
 
-# What is not needed would double the time of the build: bindings to Python, headers of all of torch.
+# Bindings to Python and the headers of all of torch would double the build time.
 load_inline("control", SOURCE, is_python_module=False, no_implicit_headers=True, extra_cflags=["-O0"])
 
 

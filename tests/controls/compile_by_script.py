@@ -1,4 +1,4 @@
-"""Compile with torch.jit.script, and return what the script returns: a named tuple, a list, an optional."""
+"""Compile with torch.jit.script, and return the script's own results: a named tuple, a list, an optional."""
 
 import warnings
 

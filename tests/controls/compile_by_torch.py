@@ -1,4 +1,4 @@
-"""Compile with torch.compile in the first call; later players find what inductor built in the sealed cache.
+"""Compile with torch.compile in the first call; later players find inductor's code in the sealed cache.
 
 Task: blend
 Needs: g++

@@ -1,4 +1,4 @@
-"""Set Python up as one likes it: no garbage collection, deep recursion, warnings as errors, a profiler, an audit hook."""
+"""Change Python's settings: no garbage collection, deep recursion, warnings as errors, a profiler, an audit hook."""
 
 import cProfile
 import contextlib

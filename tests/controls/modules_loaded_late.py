@@ -1,4 +1,4 @@
-"""Import what is needed only inside of the call, by name, lazily, and with sys.path and sys.modules touched."""
+"""Import modules only inside of the call, by name, lazily, and with changed sys.path and sys.modules."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""Compile with numba where it is installed, and do the same in numpy where it is not."""
+"""Compile with numba if it is installed, and use numpy if not."""
 
 import numpy as np
 import torch

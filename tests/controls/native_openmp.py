@@ -1,4 +1,4 @@
-"""Sort with OpenMP threads in C++, which stay alive between calls; compiled once, into the cache that is there for it.
+"""Sort with OpenMP threads in C++, which stay alive between calls; compiled once, into the cache.
 
 Mode: benchmark
 Needs: g++

@@ -1,4 +1,4 @@
-"""Compute in numpy, strided and with its own scalars, and return what torch makes of the array."""
+"""Compute in numpy, with strides and its own scalars, and return the array as a torch tensor."""
 
 import numpy as np
 import torch

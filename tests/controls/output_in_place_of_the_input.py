@@ -1,4 +1,4 @@
-"""Sort and scale where the input lies, and return it: the output aliases the input.
+"""Sort and scale in place, and return the input: the output aliases it.
 
 Mode: benchmark
 """

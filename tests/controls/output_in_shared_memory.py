@@ -1,4 +1,4 @@
-"""Work in shared memory and in a mapped file, and return a tensor that lies there."""
+"""Work in shared memory and in a mapped file, and return a tensor from there."""
 
 import tempfile
 

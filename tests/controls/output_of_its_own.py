@@ -1,4 +1,4 @@
-"""Return a tensor of its own; the buffer that came with the input is left alone."""
+"""Return a new tensor, and ignore the buffer that came with the input."""
 
 
 def custom_kernel(data):

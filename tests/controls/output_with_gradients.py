@@ -8,7 +8,7 @@ def custom_kernel(data):
     values.requires_grad_()
     weights = torch.arange(values.numel(), dtype=torch.float32)
     (values.sort().values * weights).sum().backward()
-    ranks = values.grad.long()  # the weight that each value was given is its place
+    ranks = values.grad.long()  # the weight of each value is its rank
     ordered = torch.empty_like(values)
     ordered[ranks] = values * scale
     assert ordered.requires_grad

@@ -1,4 +1,4 @@
-"""Return a column of a matrix that was made by flipping and transposing: gaps between the elements, an offset before."""
+"""Return a column of a flipped and transposed matrix: gaps between the elements, and an offset."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Let torch start the processes: torch.multiprocessing, and a DataLoader with a worker."""
+"""Start processes through torch: torch.multiprocessing, and a DataLoader with a worker."""
 
 import torch
 import torch.multiprocessing

@@ -1,4 +1,4 @@
-"""Keep the work in a torch.nn.Module with a parameter and a buffer, set anew by each call's scale; return a Parameter."""
+"""Keep the work in a torch.nn.Module with a parameter and a buffer, set to each call's scale; return a Parameter."""
 
 import torch
 

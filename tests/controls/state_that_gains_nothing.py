@@ -1,4 +1,4 @@
-"""Count the calls, remember a table for each size, draw pivots from a generator: state that knows no answer.
+"""Count the calls, remember a table for each size, draw pivots from a generator: state that holds no answer.
 
 Mode: benchmark
 """

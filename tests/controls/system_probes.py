@@ -1,4 +1,4 @@
-"""Probe for what a machine may offer, and do without what is refused: cores, network, locked memory, GPUs, users, files."""
+"""Probe the machine, and do without what it refuses: cores, network, locked memory, GPUs, users, files."""
 
 import contextlib
 import ctypes

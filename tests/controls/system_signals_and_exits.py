@@ -1,4 +1,4 @@
-"""Handle signals, set a timer, send signals to oneself and to a child, register what is to be done at the end."""
+"""Handle signals, set a timer, send signals to itself and to a child, register functions for the exit."""
 
 import atexit
 import faulthandler

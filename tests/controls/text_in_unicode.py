@@ -1,4 +1,4 @@
-﻿"""Begin with a byte order mark, name things in Greek and Japanese, compute with what they are called: ünïcödé ✓."""
+﻿"""Begin with a byte order mark, use names in Greek and Japanese, and compute with the names: ünïcödé ✓."""
 
 import torch
 

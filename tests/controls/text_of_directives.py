@@ -3,7 +3,7 @@
 #!/usr/bin/env python
 # -*- coding: utf-8 -*-
 # type: ignore
-"""Begin with directives, a shebang and an encoding; end with a main block that tries it at home."""
+"""Begin with directives, a shebang and an encoding; end with a main block for trying it locally."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Print a lot, to stdout and stderr, with colours, past Python and from children; warn; log; leave a line unfinished."""
+"""Print a lot, to stdout and stderr, with colours, from native code and children; warn; log; leave a line
+unfinished."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Keep a pool of threads, a worker at a queue and a heartbeat between the calls; every answer is awaited.
+"""Keep a pool of threads, a worker with a queue and a heartbeat between the calls; wait for every result.
 
 Mode: benchmark
 """

@@ -1,4 +1,4 @@
-"""Take other paths where there is a GPU, Triton or bfloat16, and fall back where there is none."""
+"""Use a GPU, Triton or bfloat16 if they are there, and fall back if not."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Set torch up as one likes it: threads, dtype and device by default, determinism, gradients off, modes entered for good."""
+"""Change torch's settings: threads, default dtype and device, determinism, gradients off, modes that are never left."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Write the zeros of the output once, and in later calls only what is new in front of them."""
+"""Write the zeros of the output once, and in later calls only the values before them."""
 
 import torch
 

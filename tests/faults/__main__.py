@@ -1,11 +1,11 @@
-"""Do the tests notice what they should?  Put in each fault of the lists in this folder; its tests must fail.
+"""Mutation testing with written mutants: puts in each fault of the lists in this folder; its tests must fail.
 
-    python -m tests.faults --sample 12        twelve faults; other ones tomorrow, until all have had their turn
+    python -m tests.faults --sample 12        twelve faults; others tomorrow, until all have been tried
     python -m tests.faults --area standings   the faults of standings.yml
-    python -m tests.faults --only "duel"      those whose sentence or file holds these words
+    python -m tests.faults --only "duel"      those with these words in their sentence or file
 
 The faults are put into copies of the repository in a temporary folder, several at a time, and never into the
-repository itself.  First the tests run without any fault: those that fail then say nothing about one.
+repository itself.  First the tests run without any fault: a test that fails then cannot show a fault.
 """
 
 import itertools
@@ -40,12 +40,12 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.*?)?)(?: - .*)?$", re.MU
 
 
 class FaultsError(click.ClickException):
-    """The list of faults is not as it must be."""
+    """The list of faults is invalid."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One line of the product, and what it could be by mistake.  `fault` says what breaks, and for whom."""
+    """One line of the product, and a plausible wrong version of it.  `fault` says what breaks, and for whom."""
 
     area: str
     fault: str
@@ -70,13 +70,13 @@ def faulty(fault: Fault, root: Path) -> str:
 
 
 def forget(path: Path) -> None:
-    """Remove what Python has compiled: it tells two versions of one second and of one length for the same."""
+    """Remove Python's compiled files: it cannot tell two versions of the same second and length apart."""
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
         compiled.unlink()
 
 
 def read_faults(folder: Path = HERE) -> list[Fault]:
-    """All faults, by area; raises FaultsError if an entry has other keys than it must have."""
+    """All faults, by area; raises FaultsError if an entry has the wrong keys."""
     faults = []
     for file in sorted(folder.glob("*.yml")):
         for number, entry in enumerate(yaml.safe_load(file.read_text("utf-8")), start=1):
@@ -92,7 +92,7 @@ def _texts(entry: dict) -> Iterable[object]:
 
 
 def sample(faults: Sequence[Fault], count: int, day: date) -> list[Fault]:
-    """So many faults for a day.  The next day begins where this one ends, so all have their turn."""
+    """This many faults for a day.  The next day begins where this one ends, so all are tried."""
     first = day.toordinal() * count
     return [faults[(first + step) % len(faults)] for step in range(min(count, len(faults)))]
 
@@ -117,7 +117,7 @@ def copy_repository(root: Path, target: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """The result of a run of tests.  `by` is the first test that failed; empty if all passed."""
+    """The result of a run of tests.  `by` is the first test that failed, or empty."""
 
     by: str
     seconds: float
@@ -125,7 +125,7 @@ class Ended:
 
 
 class Workshop:
-    """Copies of the repository, each for one run at a time, and the processes that run in them."""
+    """Copies of the repository, each for one run at a time, and their processes."""
 
     def __init__(self, root: Path, folder: Path, copies: int) -> None:
         self._copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
@@ -155,7 +155,7 @@ class Workshop:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *tests]
         temporary = copy.with_name(copy.name.replace("copy", "tmp"))
         environment = os.environ | {"PYTHONPATH": str(copy), "TMPDIR": str(temporary)}
-        environment["TESTS_LOCKS"] = str(self._locks)  # a test that runs alone waits for those of other copies, too
+        environment["TESTS_LOCKS"] = str(self._locks)  # a test that runs alone also waits for tests in other copies
         began = time.monotonic()
         with self._lock:
             if self._is_closed:
@@ -183,7 +183,7 @@ class Workshop:
         return Ended(by="", seconds=seconds, trouble=(said.strip().splitlines() or ["nothing was said"])[-1])
 
     def close(self) -> None:
-        """Kill what still runs; nothing is started any more."""
+        """Kill what still runs, and start nothing more."""
         with self._lock:
             self._is_closed = True
             for process in self._processes:
@@ -191,7 +191,7 @@ class Workshop:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """The tests clean up after an interrupt; after ten seconds the whole session is killed."""
+    """Interrupt the tests, which then clean up; after ten seconds, kill the whole session."""
     process.send_signal(signal.SIGINT)
     with suppress(subprocess.TimeoutExpired):
         process.wait(10)
@@ -200,13 +200,13 @@ def _kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-# What is done with them.
+# The command.
 
 
 def check(faults: Sequence[Fault], root: Path, jobs: int, say=click.echo) -> bool:
-    """Try all faults; a line for each.  Whether every one was caught."""
+    """Try all faults and print a line for each; returns whether all were caught."""
     with tempfile.TemporaryDirectory(prefix="faults-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)  # the players in the sandbox are other users
+        Path(folder).chmod(0o755)  # players in the sandbox are other users
         workshop = Workshop(root, Path(folder), jobs)
         pool = ThreadPoolExecutor(jobs)
         try:
@@ -266,7 +266,7 @@ def main(count: int | None, area: str | None, only: str | None, jobs: int) -> No
         raise FaultsError("there is no such fault")
     if count:
         faults = sample(faults, count, datetime.now(UTC).date())
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C does, it leaves nothing behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C, it leaves nothing behind
     if not check(faults, ROOT, jobs):
         sys.exit(1)
 

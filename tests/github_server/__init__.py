@@ -1,4 +1,4 @@
-"""A stateful GitHub on loopback, for tests: the only stand-in for the outside world, and judged by GitHub's own words.
+"""A stateful GitHub on loopback, for tests.  It is checked against GitHub's own description of its API.
 
     world = World(tmp_path)                     accounts, pull requests, comments, checks, runs; a real bare repository
     with GitHubServer(world) as server:         REST, git and artifact storage over HTTP

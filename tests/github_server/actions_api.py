@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 @route("POST /actions/workflows/{workflow_id}/dispatches", "actions:write")
 def dispatch(call: Call) -> Answer:
-    """As GitHub does it: the workflow must say so, and take every input that it is given."""
+    """Start a workflow.  As on GitHub, its file must allow this, and declare every input."""
     name, ref = call.path["workflow_id"], call.body["ref"].removeprefix("refs/heads/")
     trigger = _dispatch_trigger(call, name, ref)
     inputs = {key: str(value) for key, value in call.body.get("inputs", {}).items()}
@@ -62,7 +62,7 @@ def _dispatch_trigger(call: Call, name: str, ref: str) -> Json:
 
 
 def _title(call: Call, name: str, ref: str) -> str:
-    """The run's name; GitHub fills in expressions, and only the plain ones of inputs are filled in here."""
+    """The run's name.  GitHub fills in all expressions; here, only simple ones of inputs."""
     workflow = _workflow(call, name, ref)
     title = str(workflow.get("run-name") or workflow.get("name") or name)
     for key, value in call.body.get("inputs", {}).items():
@@ -163,7 +163,7 @@ def get_artifact(call: Call) -> Answer:
 
 @route("GET /actions/artifacts/{artifact_id}/{archive_format}", "actions:read")
 def download_artifact(call: Call) -> Answer:
-    """A way to another host, good for a minute."""
+    """Redirect to another host; the address is valid for a minute."""
     artifact = call.require(call.world.find_artifact(call.number("artifact_id")))
     if artifact.expired:
         raise Refusal(410, "Artifact has expired")

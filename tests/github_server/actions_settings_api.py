@@ -63,12 +63,12 @@ def _put(call: Call, name: str) -> Answer:
 
 @route("GET /actions/policies", LOOK)
 def list_policies(call: Call) -> Answer:
-    """The machine-readable description lacks these paths; what bodies hold is told by GitHub's reference.
+    """The machine-readable description lacks these paths; the bodies follow GitHub's reference.
 
     Set `world.settings["policies"]` to None for a GitHub without them.
     """
     policies = call.require(setting(call, "policies"))
-    # Of an organisation's, lists are all that a repository sees; of its own, they may leave the rules out.
+    # A repository sees an organisation's policies only in lists; a list of its own policies may leave out the rules.
     shown = [each if each["source_type"] != "Repository" else without_rules(each) for each in policies]
     return Answer(body={"total_count": len(policies), "policies": shown})
 
@@ -162,5 +162,5 @@ def make_jit_config(call: Call) -> Answer:
 def list_runner_groups(call: Call) -> Answer:
     groups = call.world.settings.get("runner-groups")
     if groups is None:
-        raise missing()  # a personal account has none
+        raise missing()  # personal accounts have none
     return call.page(groups, lambda group: group, "runner_groups")

@@ -1,10 +1,10 @@
-"""GitHub's published description of its API, as a judge of both sides.
+"""Checks requests and answers against GitHub's published description of its API.
 
-A request or an answer that the description does not allow is a fault, and so is a field that it does not know:
-whoever invented it would rely on something that GitHub never says.
+A request or an answer that the description does not allow is a fault.  So is an unknown field: code that uses it would
+rely on something that GitHub never sends.
 
-`complete` fills an answer with the required fields that nobody here looks at: avatars, URLs, node ids.  A field that
-`scripts/` reads anywhere it never fills in: what our code lives on, the server must say itself.
+`complete` adds the required fields that our code does not use: avatars, URLs, node ids.  It never adds a field that
+`scripts/` reads anywhere: the server must set these itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pydantic import AliasPath
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from scripts.github import checks  # noqa: F401  # its models are read, too
+from scripts.github import checks  # noqa: F401  # so that its models count, too
 from scripts.github.pulls import FromGitHub
 
 Json = dict[str, Any]
@@ -32,7 +32,7 @@ FILE = Path(__file__).with_name("openapi.json")
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 MAX_JUDGED = 5
 EVERYWHERE = frozenset({"401", "403", "404", "409", "422", "429", "500", "502", "503"})
-"""Answers that GitHub gives to any request, whether the description lists them or not."""
+"""Statuses that GitHub may send for any request, even if the description lacks them."""
 
 _ANY = {"string": "", "integer": 0, "number": 0, "boolean": False}
 _ANYTHING: Json = {}
@@ -40,19 +40,19 @@ _FORMATS = {"date-time": "2026-01-01T00:00:00Z", "uri": "https://github.com/"}
 
 
 _READERS = {"find": 2, "require": 2, "require_sha": 1, "items": 1}
-"""The functions that read GitHub's JSON, and which of their arguments begin the path that is read."""
+"""The functions that read GitHub's JSON, and the argument where the path begins."""
 _READS = re.compile(rf"(?m)^from scripts\.github\.pulls import|\bdef ({'|'.join(_READERS)})\(")
 
 
 class Unsaid(AssertionError):
-    """Our code reads a field that the server does not say."""
+    """Our code reads a field that the server did not set."""
 
 
 @cache
 def fields_that_are_read() -> frozenset[str]:
-    """The names of all fields of GitHub's that `scripts/` reads."""
+    """The names of all of GitHub's fields that `scripts/` reads."""
     texts = (file.read_text("utf-8") for file in SCRIPTS.rglob("*.py"))
-    # To parse all of them takes a second.
+    # Parsing all of them takes a second.
     calls = (node for text in texts if _READS.search(text) for node in ast.walk(ast.parse(text)))
     called = {
         word.value
@@ -71,7 +71,7 @@ def _below(model: type[FromGitHub]) -> Iterator[type[FromGitHub]]:
 
 
 def _fields_of(model: type[FromGitHub]) -> Iterator[str]:
-    """The names in GitHub's JSON from which a model is read."""
+    """The names in GitHub's JSON that a model reads."""
     for name, field in model.model_fields.items():
         match field.validation_alias:
             case AliasPath(path=path):
@@ -83,7 +83,7 @@ def _fields_of(model: type[FromGitHub]) -> Iterator[str]:
 
 
 def _judge_of_refs() -> Any:
-    """A validator that judges no value twice by the same named schema: an account stands in nearly every answer."""
+    """A validator that checks no value twice against the same named schema: nearly every answer holds an account."""
     judge_by_ref = Draft202012Validator.VALIDATORS["$ref"]
     blameless: set[tuple[str, str]] = set()
 
@@ -99,7 +99,7 @@ def _judge_of_refs() -> Any:
 
 
 class Contract:
-    """The description, ready to be asked."""
+    """The description, parsed."""
 
     def __init__(self, description: Json) -> None:
         self.operations: Json = description["operations"]
@@ -108,7 +108,7 @@ class Contract:
         resource = Resource.from_contents(description, default_specification=DRAFT202012)
         self._judge = _judge_of_refs()
         self._registry: Registry[Any] = Registry().with_resource("urn:github", resource)
-        # By identity: the description lives as long as this does, and a hash of it would cost more than it saves.
+        # By identity: the description lives as long as this object, and hashing it would cost more than it saves.
         self._validators: dict[int, Any] = {}
         self._all_variants: dict[int, list[Json]] = {}
         self._all_fitting: dict[tuple[int, str], list[Json]] = {}
@@ -134,7 +134,7 @@ class Contract:
         schema = answers.get(str(status))
         if str(status) not in answers and str(status) not in EVERYWHERE:
             return [f"GitHub never answers {status} here, only {', '.join(sorted(answers))}"]
-        # Of a long list, a few: its members are made alike, and judging a hundred takes seconds.
+        # Only some members of a long list: they are made alike, and checking a hundred takes seconds.
         judged = body[:MAX_JUDGED] if isinstance(body, list) else body
         return self._faults(schema, judged, "answer") if schema and status < 400 else []
 
@@ -154,7 +154,7 @@ class Contract:
         yield from validator.iter_errors(value)
 
     def _strays(self, schemas: list[Json], value: Any, place: str) -> Iterator[str]:
-        """Fields that none of the schemas knows."""
+        """Fields that are in none of the schemas."""
         variants = [variant for schema in schemas for variant in self._variants(schema)]
         if isinstance(value, list):
             inner = [variant["items"] for variant in variants if "items" in variant]
@@ -170,7 +170,7 @@ class Contract:
                 yield f"{place}.{key}: unknown"
 
     def _variants(self, schema: Json) -> list[Json]:
-        """The plain schemas that a schema of the description is made of, whichever way it combines them."""
+        """The plain schemas that a schema combines, in whatever way."""
         if id(schema) not in self._all_variants:
             whole = self._followed(schema)
             parts = [part for key in ("allOf", "anyOf", "oneOf") for part in whole.get(key, ())]
@@ -191,13 +191,13 @@ class Contract:
         return self.complete(self.webhooks[name], payload)
 
     def complete(self, schema: Json, value: Any, *, is_said: bool = True) -> Any:
-        """The value with the other fields that the schema requires, in the dullest way that is allowed.
+        """The value with the other fields that the schema requires, each with the simplest allowed value.
 
         Args:
-            is_said: whether the server has said the value, and not `complete` itself.
+            is_said: whether the server set the value, and not `complete`.
 
         Raises:
-            Unsaid: something is missing that our code reads.
+            Unsaid: a field is missing that our code reads.
         """
         if value is None:
             return None
@@ -214,7 +214,7 @@ class Contract:
         return value
 
     def _fitting(self, schema: Json, value: Any) -> list[Json]:
-        """The plain schemas that a value of this kind should fulfil: all of `allOf`, the first of `anyOf`."""
+        """The plain schemas that a value must match: all of `allOf`, the first of `anyOf`."""
         kind = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else ""
         key = id(schema), kind
         if key not in self._all_fitting:
@@ -249,7 +249,7 @@ class Contract:
 
 
 def _is_open(schema: Json) -> bool:
-    """Whether an object may hold fields that are not named."""
+    """Whether an object may have fields beyond the named ones."""
     return bool(schema.get("additionalProperties")) or ("properties" not in schema and schema.get("type") != "null")
 
 

@@ -1,4 +1,4 @@
-"""Failures of requests: the n-th request of a kind fails, before or after it took effect."""
+"""Failures of requests: the n-th request of a kind fails, before or after it takes effect."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Way(StrEnum):
     HTML = "html"
     """A page instead of JSON, and a status of 200."""
     TRUNCATED = "truncated"
-    """JSON that ends in the middle, sent as if it were whole."""
+    """JSON that ends in the middle, sent as if complete."""
     CUT_OFF = "cut off"
     """A connection that ends in the middle of the body."""
     NONSENSE = "nonsense"
-    """JSON of another shape than GitHub's."""
+    """JSON with another structure than GitHub's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """`is_done` tells whether the request did its work before it failed."""
+    """`is_done`: whether the request takes effect before it fails."""
 
     way: Way = Way.STATUS
     status: int = 502
@@ -41,7 +41,7 @@ class Failure:
 
 @dataclass
 class Rule:
-    """`pattern` is of `METHOD /path`, with `*`; `nth` counts such requests from one."""
+    """`pattern` matches `METHOD /path`, with `*`; `nth` counts matching requests from one."""
 
     pattern: str
     failure: Failure
@@ -72,7 +72,7 @@ class Failures:
             self._rules.clear()
 
     def find(self, request: str) -> Failure | None:
-        """The failure that this request meets; it counts as seen by every rule."""
+        """The failure for this request, if any.  Every rule that it matches counts it."""
         with self._lock:
             due = [rule.failure for rule in self._rules if rule.is_due(request)]
         return due[0] if due else None

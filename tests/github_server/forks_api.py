@@ -1,4 +1,4 @@
-"""Forks, and pull requests that come through the API, as a participant's tool opens them."""
+"""Forks, and pull requests that a participant's tool opens through the API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.github_server.world import Pull
 
 @route("POST /forks")
 def add_fork(call: Call) -> Answer:
-    """The account's fork: a new one, or the one that is there."""
+    """The account's fork: a new one, or the existing one."""
     if call.token.is_workflows:
         raise Refusal(403, "Resource not accessible by integration")
     call.world.add_fork(call.token.user)
@@ -18,7 +18,7 @@ def add_fork(call: Call) -> Answer:
 
 @route("POST /merge-upstream")
 def merge_upstream(call: Call) -> Answer:
-    """Forward to where the repository is now, unless the fork went ways of its own."""
+    """Fast-forward to the repository, unless the fork has diverged."""
     world, branch = call.world, call.body["branch"]
     ours = call.require(world.git.find_ref(call.ref(f"refs/heads/{branch}")))
     theirs = call.require(world.git.find_ref(f"refs/heads/{branch}"))
@@ -32,7 +32,7 @@ def merge_upstream(call: Call) -> Answer:
 
 @route("POST /pulls")
 def open_pull(call: Call) -> Answer:
-    """From a branch of a fork, or of the repository itself; one for each branch."""
+    """Open a pull request from a branch of a fork or of the repository itself; at most one for each branch."""
     world, body = call.world, call.body
     login, _, branch = body["head"].rpartition(":")
     owner = call.require(world.users.get(login.lower() or world.owner.login))
@@ -53,7 +53,7 @@ def open_pull(call: Call) -> Answer:
 
 @route("POST //graphql")
 def graphql(call: Call) -> Answer:
-    """The two mutations that REST has no words for."""
+    """The two mutations that REST lacks."""
     query, node = call.body["query"], call.body["variables"]["id"]
     pull = next((one for one in call.world.pulls.values() if f"PR_{one.number}" == node), None)
     if pull is None or not _may_mark(call, pull) or call.world.settings.get("graphql_refuses"):

@@ -1,10 +1,10 @@
-"""The repository's git half: a real bare repository in a folder, which git itself serves to its clients.
+"""The git side of the repository: a real bare repository in a folder, which git itself serves to clients.
 
 Forks share its objects, as they do on GitHub: a pull request's head is `refs/pull/<number>/head`.
 
-Most of what a `World` asks of it is done here, on git's own files (`objects.py`), because a process of git for each
-would be most of what a test costs.  Where anything is out of the ordinary (packs, renames, merges of the same files),
-git is asked; a test holds both ways against each other.
+Most operations of a `World` are done here, on git's own files (`objects.py`), because starting git for each would take
+most of a test's time.  For unusual cases (packs, renames, merges of the same files) git itself does the work; a test
+compares both ways.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ SETTINGS = {
     "gc.auto": "0",
     "pack.threads": "1",
     "receive.autogc": "false",
-    # What is pushed stays loose, however much it is.
+    # Pushed objects stay loose, however many.
     "receive.unpackLimit": "1000000",
 }
 
 Content = bytes | str | None
-"""Of a file; None deletes it."""
+"""The content of a file; None deletes it."""
 
 Paths = dict[str, Node]
-"""The files of a tree, by their paths from its root."""
+"""The files of a tree, by path from its root."""
 
 
 class GitError(Exception):
-    """git refused; what it said."""
+    """git failed, with its message."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a tree."""
+    """An entry of a tree."""
 
     path: str
     mode: str
@@ -76,7 +76,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Change:
-    """A line of a diff."""
+    """An entry of a diff."""
 
     path: str
     status: str
@@ -86,7 +86,7 @@ class Change:
 
 @cache
 def _template(branch: str) -> Path:
-    """A repository as git makes it, to be copied."""
+    """A repository made by git, to be copied."""
     folder = tempfile.mkdtemp(prefix="github-server-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "template.git")
@@ -107,7 +107,7 @@ class GitRepository:
         self.set_ref(f"refs/heads/{branch}", self.commit_tree(self._objects.add("tree", b""), [], "Begin"))
 
     def share_objects(self, other: GitRepository) -> None:
-        """Have the objects of another repository, too: the same files, for git never changes one."""
+        """Add another repository's objects, as links to the same files: git never changes them."""
         shutil.copytree(other.path / "objects", self.path / "objects", copy_function=_link, dirs_exist_ok=True)
 
     def git(self, *arguments: str, stdin: bytes | None = None, env: Mapping[str, str] | None = None) -> bytes:
@@ -129,7 +129,7 @@ class GitRepository:
     # Names
 
     def find_commit(self, name: str) -> str | None:
-        """The commit that a name (branch, tag, hash) stands for."""
+        """The commit of a name (branch, tag, hash)."""
         return self._find(name, "commit")
 
     def find_tree(self, name: str) -> str | None:
@@ -151,7 +151,7 @@ class GitRepository:
         return sha if found and found[0] == kind else None
 
     def _resolve(self, name: str) -> str | None:
-        """Resolve a name to a hash.  Other names are left to git."""
+        """Resolve a name to a hash; git resolves unusual names."""
         if SHA.fullmatch(name):
             return name
         places = (
@@ -204,7 +204,7 @@ class GitRepository:
         return self._objects.add("blob", content)
 
     def _node(self, tree: str, path: str) -> Node | None:
-        """What lies at a path of a tree."""
+        """The entry at a path of a tree."""
         node: Node | None = (FOLDER, tree)
         for part in path.split("/"):
             if node is None or node[0] != FOLDER:
@@ -225,7 +225,7 @@ class GitRepository:
         return found
 
     def read(self, ref: str, path: str) -> bytes | None:
-        """A file as it stands at a ref."""
+        """A file's content at a ref."""
         tree = self.find_tree(ref)
         node = self._node(tree, path) if tree else None
         return self.blob(node[1]) if node else None
@@ -235,15 +235,15 @@ class GitRepository:
         return [entry.path for entry in self.entries(tree, recursive=True) if entry.kind == "blob"] if tree else []
 
     def contents(self, ref: str) -> dict[str, bytes]:
-        """All files at a ref, by their paths; none where there is no such ref."""
+        """All files at a ref, by path; empty if there is no such ref."""
         tree = self.find_tree(ref)
         files = self._paths(tree) if tree else {}
         return {path: self._content(sha, "blob") for path, (_, sha) in files.items()}
 
     def check_out(self, commit: str, folder: Path, *, is_shallow: bool) -> None:
-        """Make a clone at a commit, with our objects; `is_shallow` leaves out what was before it.
+        """Make a clone at a commit, with our objects; `is_shallow` leaves out its history.
 
-        Equal files get equal times, so that Python finds what it has compiled of them.
+        Equal files get equal times, so that Python finds their compiled versions.
         """
         clone = {
             "HEAD": commit,
@@ -286,7 +286,7 @@ class GitRepository:
         message: str = "Change",
         modes: Mapping[str, str] | None = None,
     ) -> str:
-        """A commit that changes these files of its parent; no branch moves.  A mode of 120000 makes a link."""
+        """Make a commit that changes these files of its parent; no branch moves.  A mode of 120000 makes a link."""
         changes: dict[str, Node | None] = {}
         for path, content in files.items():
             if any(part.lower() in ("", ".", "..", ".git") for part in path.split("/")):
@@ -297,7 +297,7 @@ class GitRepository:
         return self.commit_tree(tree or self._objects.add("tree", b""), [parent] if parent else [], message)
 
     def _changed(self, tree: str, changes: Mapping[str, Node | None]) -> str | None:
-        """A tree with some of its files changed; None, if nothing is left in it."""
+        """A tree with some of its files changed; None if it is empty then."""
         nodes = read_tree(self._content(tree, "tree"))
         inside: dict[str, dict[str, Node | None]] = {}
         for path, node in changes.items():
@@ -326,7 +326,7 @@ class GitRepository:
         return self._objects.add("commit", "\n".join(lines).encode())
 
     def _head(self, commit: str) -> list[list[str]]:
-        """The lines of a commit above its message, in words."""
+        """The lines of a commit above its message, split into words."""
         text = self._content(commit, "commit").decode(errors="replace")
         return [line.split() for line in text.partition("\n\n")[0].split("\n")]
 
@@ -341,7 +341,7 @@ class GitRepository:
         return [words[1] for words in self._head(self._require_commit(commit)) if words[0] == "parent"]
 
     def _history(self, commit: str) -> set[str]:
-        """A commit and all before it."""
+        """A commit and all its ancestors."""
         found, ahead = {commit}, [commit]
         while ahead:
             new = set(self.parents(ahead.pop())) - found
@@ -359,7 +359,7 @@ class GitRepository:
         one, other = self._require_commit(one), self._require_commit(other)
         common = self._history(one) & self._history(other)
         best = common - {parent for commit in common for parent in self.parents(commit)}
-        # Where branches were merged to and fro there are several, and git knows which it takes.
+        # After criss-cross merges there are several, and git chooses one.
         return min(best, default=None) if len(best) < 2 else self.line("merge-base", one, other)
 
     def count_between(self, base: str, head: str) -> int:
@@ -382,7 +382,7 @@ class GitRepository:
         return found
 
     def _changes_with_renames(self, start: str, head: str) -> list[Change]:
-        """As git tells them: what was removed and what was added may be alike."""
+        """The changes from git itself: a removed and an added file may be a rename."""
         parts = iter(self.git("diff-tree", "-r", "-z", "-M", start, head).decode(errors="surrogateescape").split("\0"))
         found = []
         for line in parts:
@@ -393,7 +393,7 @@ class GitRepository:
         return found
 
     def merge_trees(self, base: str, head: str) -> str | None:
-        """The tree of both merged; None on a conflict."""
+        """The merged tree of both; None on a conflict."""
         base, head = self._require_commit(base), self._require_commit(head)
         start = self.merge_base(base, head)
         if start:
@@ -423,7 +423,7 @@ def _changed_paths(before: Paths, after: Paths) -> set[str]:
 
 
 def _are_apart(before: Paths, ours: Paths, theirs: Paths, changed: set[str]) -> bool:
-    """Whether their changes apply to ours: no file was removed, and ours changed none of these."""
+    """Whether their changes apply to our tree without conflict: they removed no file, and we changed none of theirs."""
     if before.keys() - ours.keys() or before.keys() - theirs.keys():
         return False
     if any(before.get(path) != ours.get(path) for path in changed):

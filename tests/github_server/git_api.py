@@ -41,7 +41,7 @@ def _brief(sha: str) -> Json:
 
 @route("GET /git/trees/{tree_sha}", "contents:read")
 def get_tree(call: Call) -> Answer:
-    """Of a commit, a tree, a branch, or `commit:folder`, which GitHub takes and does not write of."""
+    """Of a commit, a tree, a branch, or `commit:folder`, which GitHub accepts but does not document."""
     tree = call.require(call.world.git.find_tree(call.path["tree_sha"]))
     return Answer(body=_tree(call, tree, recursive="recursive" in call.query))
 
@@ -78,7 +78,7 @@ def get_blob(call: Call) -> Answer:
     if not SHA.fullmatch(sha):
         raise invalid("The sha parameter must be exactly 40 characters", "sha")
     content = call.require(call.world.git.blob(sha))
-    # GitHub breaks base64 into lines.
+    # GitHub splits base64 into lines.
     encoded = base64.encodebytes(content).decode()
     return Answer(body={"sha": sha, "size": len(content), "content": encoded, "encoding": "base64"})
 
@@ -176,7 +176,7 @@ def _activity(one: Activity) -> Json:
 # Checks
 
 MAX_TEXT = 65_535
-"""Bytes of a check run's summary, beyond which it is refused, and of its text, which is cut."""
+"""The limit in bytes: GitHub refuses a longer summary of a check run, and cuts a longer text."""
 
 
 @route("POST /check-runs", "checks:write")
@@ -217,8 +217,8 @@ def list_checks(call: Call) -> Answer:
     if not sha:
         raise Refusal(422, f"No commit found for SHA: {call.path['ref']}")
     checks = [each for each in call.world.checks.values() if each.head_sha == sha and name in (None, each.name)]
-    # `latest` leaves out older ones of a name only within a check suite.  GitHub does not say which suite of several it
-    # puts a check run into, so here each has its own.
+    # `latest` leaves out older check runs of a name only within a check suite.  GitHub does not document how it chooses
+    # a check run's suite, so here each has its own.
     return call.page(checks, lambda check: shapes.check(call.world, check), "check_runs")
 
 
@@ -227,13 +227,13 @@ def _find_check(call: Call) -> Check:
 
 
 def _write_check(call: Call, check: Check) -> None:
-    """Annotations are added to those that are there; all else is replaced."""
+    """Add annotations to the existing ones; replace all other fields."""
     body, now = call.body, call.world.clock()
     if len(body.get("output", {}).get("summary", "").encode()) > MAX_TEXT:
         raise invalid(f"summary exceeds a maximum bytesize of {MAX_TEXT}", "summary")
     for name in ("name", "status", "conclusion", "external_id"):
         setattr(check, name, body.get(name, getattr(check, name)))
-    # Whatever a workflow's token asks for.
+    # Whatever value a workflow's token asks for.
     check.details_url = f"{call.world.web_url}/{call.world.repository}/runs/{check.id}"
     if "conclusion" in body:
         check.status = "completed"

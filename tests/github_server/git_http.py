@@ -1,6 +1,6 @@
-"""Git's smart HTTP: what `git http-backend` does around `git upload-pack` and `git receive-pack`, without its processes.
+"""Git's smart HTTP: `git upload-pack` and `git receive-pack` as `git http-backend` serves them, without its processes.
 
-GET  /info/refs?service=git-upload-pack      what the server can do, and for a push which refs it has
+GET  /info/refs?service=git-upload-pack      the server's capabilities, and for a push its refs
 POST /git-upload-pack, /git-receive-pack     the exchange itself, one process for each
 """
 
@@ -19,13 +19,13 @@ SERVICES = ("git-upload-pack", "git-receive-pack")
 NO_CACHE = {"Cache-Control": "no-cache, max-age=0, must-revalidate"}
 
 _capabilities: dict[bytes, bytes] = {}
-"""Of the protocol's second version, by a repository's settings: nothing else makes a difference."""
+"""The answers of the protocol's version 2, which depend only on a repository's settings."""
 
 
 def answer(
     repository: Path, method: str, path: str, query: str, content: bytes, encoding: str, protocol: str
 ) -> Answer:
-    """The answer to a request for a repository; `protocol` is its header `Git-Protocol`."""
+    """Answer a request for a repository; `protocol` is its header `Git-Protocol`."""
     if method == "GET" and path.endswith("/info/refs"):
         (service,) = parse_qs(query).get("service", [""])
         if service in SERVICES:
@@ -49,12 +49,12 @@ def _advertised(repository: Path, service: str, protocol: str) -> bytes:
         return _capabilities[config]
     said = _served(repository, service, protocol, "--http-backend-info-refs")
     banner = f"# service={service}\n"
-    # The second version of the protocol does without it, where it is spoken.
+    # Version 2 of the protocol leaves it out.
     return said if said.startswith(b"000eversion 2") else f"{len(banner) + 4:04x}{banner}0000".encode() + said
 
 
 def _served(repository: Path, service: str, protocol: str, *options: str, content: bytes = b"") -> bytes:
-    # It also exits with an error after telling a client that a commit does not exist.
+    # It also exits with an error after it has told the client that a commit does not exist.
     done = subprocess.run(
         ["git", service.removeprefix("git-"), "--stateless-rpc", *options, str(repository)],
         env={"PATH": os.environ["PATH"], "GIT_PROTOCOL": protocol, **IDENTITY},

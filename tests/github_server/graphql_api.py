@@ -1,6 +1,6 @@
-"""GraphQL: queries about pull requests and their comments, answered by the schema that GitHub publishes.
+"""GraphQL: answers queries about pull requests and their comments, with GitHub's published schema.
 
-A query that the schema does not allow is a fault.  Each costs one point of a budget of its own.
+A query that the schema does not allow is a fault.  Each query costs one point of a separate budget.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def schema() -> GraphQLSchema:
 
 
 def path_of(body: Any) -> str:
-    """How a query is logged: `/graphql/Pull/1` is `query Pull($owner: …) {…}` with the number 1."""
+    """The path that the log shows: `/graphql/Pull/1` is `query Pull($owner: …) {…}` with the number 1."""
     _, name, *_ = body["query"].split()
     return f"/graphql/{name.partition('(')[0]}/{body['variables']['number']}"
 
 
 def answer(world: World, token: Token, body: Json) -> tuple[Answer, list[str]]:
-    """The answer to a query, and what is wrong with the query."""
+    """The answer to a query, and the query's faults."""
     if not any(token.allows(*need.split(":")) for need in LISTEN):
         return _refusal("FORBIDDEN", "Resource not accessible by integration"), []
     if not token.points.spend(world.clock()):
@@ -92,7 +92,7 @@ def _comment(comment: Comment) -> Json:
 
 
 def _actor(user: User | None) -> Json | None:
-    """An account; only REST puts brackets behind a bot's login."""
+    """An account; only REST adds `[bot]` to a bot's login."""
     if user is None:
         return None
     return {"__typename": user.type, "login": user.login.removesuffix("[bot]"), "databaseId": user.id}

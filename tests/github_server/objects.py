@@ -1,9 +1,9 @@
-"""Git's objects and refs, read and written as the files that they are, without a process of git for each.
+"""Reads and writes git's objects and refs as files, without starting git.
 
     objects/ab/cdef…     zlib of `blob 5\\0hello`, named for its SHA-1
     refs/heads/main      a commit's hash and a line break, written to `main.lock` first
 
-This knows loose objects and loose refs alone.  What lies elsewhere (in packs, in `packed-refs`) git itself is asked for.
+This handles loose objects and loose refs only.  For all others (in packs, in `packed-refs`) the caller asks git.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _PLAIN_REF = re.compile(r"refs(/[A-Za-z0-9_+@-][A-Za-z0-9_+@.-]*)+")
 
 Node = tuple[str, str]
-"""A mode, as a tree writes it, and a hash."""
+"""A mode as in a tree, and a hash."""
 
 
 class Objects:
@@ -45,7 +45,7 @@ class Objects:
         return self._known[sha]
 
     def keep(self, sha: str, kind: str, content: bytes) -> None:
-        """Remember an object that was read elsewhere."""
+        """Remember an object that git has read."""
         self._known[sha] = (kind, content)
 
     def has_packs(self) -> bool:
@@ -57,7 +57,7 @@ class Objects:
         path = self._path(sha)
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
-            # Under another name until it is whole: git may look for it at any moment.
+            # Under another name until it is complete: git may look for it at any moment.
             beginning = path.with_name(f"tmp_obj_{os.urandom(6).hex()}")
             beginning.write_bytes(zlib.compress(raw, 1))
             beginning.rename(path)
@@ -69,7 +69,7 @@ class Objects:
 
 
 def read_tree(content: bytes) -> dict[str, Node]:
-    """What lies in a tree, by name, in git's order."""
+    """A tree's entries by name, in git's order."""
     found, at = {}, 0
     while at < len(content):
         end = content.index(b"\0", at)
@@ -103,7 +103,7 @@ def read_ref(folder: Path, ref: str) -> str | None:
 
 
 def write_ref(folder: Path, ref: str, sha: str) -> bool:
-    """Set a ref as git sets it; False where somebody holds its lock, or a name stands in the way."""
+    """Set a ref as git does; False if its lock is held, or another ref's name is in the way."""
     path, lock = folder / ref, folder / f"{ref}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ def changed_file(change: Any) -> Json:
 
 @route("PUT /pulls/{pull_number}/merge", "contents:write")
 def merge_pull(call: Call) -> Answer:
-    """A squash onto the base, if the head is the one that the request names."""
+    """Squash onto the base, if the head is the one that the request names."""
     pull, world, body = find_pull(call), call.world, call.body or {}
     tip = call.require(world.git.find_commit(pull.base_ref))
     if pull.state != "open" or pull.draft:
@@ -85,7 +85,7 @@ def merge_pull(call: Call) -> Answer:
 
 
 def _rules_of_pull_requests(call: Call) -> Iterator[Json]:
-    """The parameters of each rule for pull requests to the default branch.  No bot of ours may bypass one."""
+    """The parameters of each rule for pull requests to the default branch.  Our bots cannot bypass any."""
     for ruleset in call.world.settings.get("rulesets", {}).values():
         names = ruleset["conditions"]["ref_name"]["include"]
         if ruleset["enforcement"] == "active" and "~DEFAULT_BRANCH" in names:
@@ -93,7 +93,7 @@ def _rules_of_pull_requests(call: Call) -> Iterator[Json]:
 
 
 def _asks_for_approval(call: Call, rule: Json, tip: str, pull: Pull) -> bool:
-    """Whether somebody must approve; nobody ever does here."""
+    """Whether an approval is required; here nobody ever approves."""
     if rule["required_approving_review_count"]:
         return True
     owned = (call.world.git.read(tip, ".github/CODEOWNERS") or b"").decode()
@@ -102,7 +102,7 @@ def _asks_for_approval(call: Call, rule: Json, tip: str, pull: Pull) -> bool:
 
 
 def _owners(text: str, path: str) -> list[str]:
-    """Those of the last line that matches, of the few kinds of patterns that a competition has."""
+    """The owners in the last line that matches; only the few kinds of patterns of a competition."""
     found: list[str] = []
     for line in text.splitlines():
         pattern, *owners = line.partition("#")[0].split() or [""]
@@ -114,7 +114,7 @@ def _owners(text: str, path: str) -> list[str]:
 def _has_other_workflows(call: Call, tip: str, pull: Pull) -> bool:
     """Whether the head's workflow files are not those of its base branch, whoever changed them.
 
-    GitHub then treats the merge as one that changes workflows, also where only the base has moved on.
+    GitHub then treats the merge as one that changes workflows, even if only the base has moved on.
     """
     ours, theirs = (call.world.git.find_tree(f"{commit}:.github/workflows") for commit in (tip, pull.head_sha))
     return ours != theirs

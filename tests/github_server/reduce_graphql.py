@@ -3,7 +3,7 @@
     npm pack @octokit/graphql-schema && tar xf octokit-graphql-schema-*.tgz
     python -m tests.github_server.reduce_graphql package
 
-writes `schema.graphql` next to this file.  What only people read is left out.
+writes `schema.graphql` next to this file, without descriptions.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def reduce(document: DocumentNode) -> str:
         arguments |= use.arguments
         for kind, names in use.fields.items():
             fields.setdefault(kind, set()).update(names)
-    for kind in ("User", "Bot"):  # what an Actor may be
+    for kind in ("User", "Bot"):  # the kinds of Actor
         fields.setdefault(kind, set()).update(fields["Actor"])
     kept: list[str] = []
     named: set[str] = set()

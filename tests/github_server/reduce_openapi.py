@@ -1,17 +1,17 @@
-"""Reduce GitHub's published OpenAPI description to the requests that are used here, as plain JSON Schema.
+"""Reduce GitHub's published OpenAPI description to the requests that we use, as plain JSON Schema.
 
     npm pack @octokit/openapi && tar xf octokit-openapi-*.tgz
     python -m tests.github_server.reduce_openapi package/generated/api.github.com.json
 
 writes `openapi.json` next to this file:
 
-    license                           of the description, as it asks to be told
+    license                           of the description, which requires this notice
     version                           of the description
     operations["GET /repos/…"]        query: {name: schema}, body: schema, answers: {status: schema or null}
     webhooks["issue-comment-created"] schema
-    schemas[name]                     what the others point to
+    schemas[name]                     the schemas that others refer to
 
-What only people read is left out.
+Descriptions are left out.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ KEPT = {
 
 
 class Reducer:
-    """Takes from a description what is asked for, and all that it points to."""
+    """Takes parts of a description, and all schemas that they refer to."""
 
     def __init__(self, description: Json) -> None:
         self.description = description
@@ -166,7 +166,7 @@ class Reducer:
         return self.schema(kinds["application/json"]["schema"]) if "application/json" in kinds else None
 
     def followed(self, value: Json) -> Json:
-        """The value itself, or what it points to."""
+        """The value itself, or the one that it refers to."""
         while "$ref" in value:
             target: Any = self.description
             for key in value["$ref"].removeprefix("#/").split("/"):
@@ -175,7 +175,7 @@ class Reducer:
         return value
 
     def schema(self, value: Any) -> Any:
-        """A schema of OpenAPI 3.0 as one of JSON Schema 2020-12, without words."""
+        """A schema of OpenAPI 3.0 as one of JSON Schema 2020-12, without descriptions."""
         if not isinstance(value, dict):
             return value
         if "$ref" in value:
@@ -195,7 +195,7 @@ class Reducer:
 
     def named(self, name: str) -> str:
         if name not in self.schemas:
-            self.schemas[name] = None  # so that a schema may hold itself
+            self.schemas[name] = None  # since a schema may contain itself
             self.schemas[name] = self.schema(self.description["components"]["schemas"][name])
         return name
 

@@ -1,4 +1,4 @@
-"""How a request finds its handler, and what a handler gives back."""
+"""Finds the handler of a request; the types that handlers take and return."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass
 class Answer:
-    """What a handler gives back.  A `body` of bytes goes out as it is."""
+    """A handler's result.  A `body` of bytes is sent unchanged."""
 
     status: int = 200
     body: Any = None
@@ -24,7 +24,7 @@ class Answer:
 
 
 class Refusal(Exception):
-    """An answer of GitHub's that says no."""
+    """GitHub refuses the request."""
 
     def __init__(self, status: int, message: str, **more: Any) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ def invalid(message: str, field_name: str = "", code: str = "invalid") -> Refusa
 
 @dataclass
 class Call:
-    """A request that was let in."""
+    """A request with valid credentials."""
 
     world: World
     token: Token
@@ -51,10 +51,10 @@ class Call:
     query: dict[str, str]
     body: Any
     fork: str = ""
-    """Whose fork is meant; empty for the repository itself."""
+    """The owner of the fork; empty for the repository itself."""
 
     def ref(self, name: str) -> str:
-        """The full name of a ref of this repository, or of the fork: forks share one store, as on GitHub."""
+        """The full name of a ref of this repository or of the fork: forks share one store, as on GitHub."""
         return name.replace("refs/heads/", f"refs/forks/{self.fork}/", 1) if self.fork else name
 
     def number(self, name: str) -> int:
@@ -69,7 +69,7 @@ class Call:
         return found
 
     def page(self, members: Sequence[T], shape: Callable[[T], Any], inside: str = "") -> Answer:
-        """The members that the request's `page` and `per_page` ask for; GitHub gives 30, and at most 100."""
+        """The page that the request's `page` and `per_page` ask for; by default 30 members, at most 100."""
         size = min(int(self.query.get("per_page", "30")), 100)
         number = int(self.query.get("page", "1"))
         shapes = [shape(member) for member in members[(number - 1) * size : number * size]]
@@ -81,7 +81,7 @@ Handler = Callable[[Call], Answer]
 
 @dataclass(frozen=True)
 class Route:
-    """`needs` as `checks:write`, or several of which one is enough."""
+    """`needs` is like `checks:write`, or several of which one is enough."""
 
     name: str
     method: str
@@ -91,7 +91,7 @@ class Route:
 
     @property
     def is_of_forks(self) -> bool:
-        """Whether it is served of forks, too."""
+        """Whether forks have this route, too."""
         return "/git/" in self.name or self.name.endswith("/merge-upstream")
 
     def is_open_to(self, token: Token) -> bool:
@@ -103,7 +103,7 @@ REPO = "/repos/{owner}/{repo}"
 
 
 def route(name: str, *needs: str) -> Callable[[Handler], Handler]:
-    """Serve `GET /pulls/{pull_number}` of the repository, or a path of another root that starts with `//`."""
+    """Serve `GET /pulls/{pull_number}` of the repository, or, with `//` at the beginning, a path from the root."""
     method, path = name.split(" ")
     path = path[1:] if path.startswith("//") else f"{REPO}{path}"
 
@@ -122,7 +122,7 @@ def _part(name: str) -> str:
 
 @cache
 def _by_method(method: str) -> list[Route]:
-    """The routes of a method, those with the fewest places for anything first; called when all are there."""
+    """The routes of a method, those with the fewest placeholders first; called after all are registered."""
     return sorted((each for each in ROUTES if each.method == method), key=lambda each: each.name.count("{"))
 
 

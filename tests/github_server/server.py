@@ -1,12 +1,12 @@
 """GitHub on loopback: HTTP around a `World`.
 
-    http://127.0.0.1:PORT/api/v3/…          REST, judged by GitHub's own description
-    http://127.0.0.1:PORT/api/graphql       GraphQL, judged by GitHub's own schema; logged as `POST /graphql/Pull/1`
-    http://127.0.0.1:PORT/owner/name.git    git, through its own `upload-pack` and `receive-pack`
-    http://localhost:PORT/artifacts/…       storage, another host, where no token belongs
+    http://127.0.0.1:PORT/api/v3/…          REST, checked against GitHub's own description
+    http://127.0.0.1:PORT/api/graphql       GraphQL, checked against GitHub's own schema; logged as `POST
+    /graphql/Pull/1` http://127.0.0.1:PORT/owner/name.git    git, through its own `upload-pack` and `receive-pack`
+    http://localhost:PORT/artifacts/…       storage, another host, which must get no token
 
-Every request is logged, and may be made to fail.  What either side says and GitHub's description does not allow is
-kept in `faults`, and ends the `with` block with an error.
+Every request is logged, and a test can make it fail.  Requests and answers that GitHub's description does not allow are
+kept in `faults`, and the `with` block ends with an error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import jwt
 
-# Each adds its routes.
+# Each registers its routes.
 from tests.github_server import (  # noqa: F401
     actions_api,
     actions_settings_api,
@@ -57,7 +57,7 @@ HTML = b"<!DOCTYPE html><html><body><h1>Unicorn!</h1></body></html>"
 
 @dataclass(frozen=True)
 class Logged:
-    """A request as the log keeps it.  `route` is None where nothing serves it; git's and storage's have none."""
+    """A request in the log.  `route` is None if nothing serves it, and for git and storage."""
 
     method: str
     path: str
@@ -81,11 +81,11 @@ class GitHubServer:
         self.log: list[Logged] = []
         self.faults: list[str] = []
         self.busy_s = 0.0
-        """For so long requests have waited for their answers."""
+        """The time that requests have taken."""
         self.git_bytes = 0
-        """Of what git was answered."""
+        """The size of all answers to git."""
         self.reset_at = time.time() + 3600
-        """When the tokens' limits begin anew, as GitHub tells it."""
+        """When the tokens' limits reset, in GitHub's form."""
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.github = self
         self._is_over = False
@@ -105,7 +105,7 @@ class GitHubServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_over = True
-        # It waits for a connection, and not for seconds: this is the last one.
+        # The server waits for a connection, without a time-out: this is the last one.
         host, port = self._http.server_address[:2]
         socket.create_connection((str(host), port)).close()
         self._thread.join()
@@ -126,11 +126,11 @@ class GitHubServer:
         return [entry for entry in self.log if fnmatchcase(str(entry), pattern)]
 
     def rest_requests(self) -> list[Logged]:
-        """Those that count against the token's limit."""
+        """The requests that count against the token's limit."""
         return [entry for entry in self.log if entry.path.startswith("/repos/") or entry.route]
 
     def queries(self) -> list[Logged]:
-        """Those of GraphQL, which count by themselves."""
+        """The GraphQL queries, which count separately."""
         return self.requests("POST /graphql/*")
 
     def counts(self) -> Counter[str]:
@@ -144,12 +144,12 @@ class _Http(ThreadingHTTPServer):
     github: GitHubServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever hung up needs no traceback; our own errors are faults already."""
+        """A client that hung up needs no traceback; our own errors are already in `faults`."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Small answers go out at once, not after the client's next packet.
+    # Send small answers at once, not after the client's next packet.
     disable_nagle_algorithm = True
     server: _Http
 
@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
     # REST
 
     def _answer(self, path: str, query: str) -> Answer:
-        """The answer to a request, whatever it is: judged, counted and logged."""
+        """Answer any request: check, count and log it."""
         token, world = self._token(), self.server.github.world
         body = json.loads(self.content) if self.content else None
         found, asked = find_route(self.command, path), dict(parse_qsl(query, keep_blank_values=True))
@@ -234,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         return answer
 
     def _unless_known(self, answer: Answer, token: Token | None) -> Answer:
-        """The answer with its ETag, or 304 if the client knows it: that is not counted."""
+        """The answer with its ETag, or 304 if the client has it, which does not count."""
         etag = f'W/"{hashlib.sha256(json.dumps(answer.body).encode()).hexdigest()}"'
         if self.headers.get("If-None-Match") != etag:
             answer.headers |= {"ETag": etag}
@@ -281,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
         return answer
 
     def _token(self) -> Token | None:
-        """The token that comes as `token …`, `Bearer …`, or as the password of `Basic …`."""
+        """The token, from `token …`, `Bearer …`, or the password of `Basic …`."""
         kind, _, value = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() == "basic":
             with contextlib.suppress(ValueError):
@@ -311,7 +311,7 @@ class _Handler(BaseHTTPRequestHandler):
         return Answer(200, artifact.content, {"Content-Type": "application/zip"})
 
     def _git(self, path: str, query: str) -> Answer:
-        """Reading is open to all, but for a private repository; writing needs `contents: write`."""
+        """Serve git.  All may read, except from a private repository; writing needs `contents: write`."""
         token = self._token()
         if token is None and shapes.repository(self.server.github.world)["private"]:
             return Answer(401, b"", {"WWW-Authenticate": 'Basic realm="GitHub"'})
@@ -325,7 +325,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._run_git(path, query)
 
     def _pushed(self, token: Token, path: str, query: str) -> Answer:
-        """A push, and what the log of the repository says of it."""
+        """Take a push, and log it in the repository's activity."""
         world = self.server.github.world
         branches = {f"refs/heads/{name}" for name in (world.default_branch, "ledger")}
         before = {ref: world.git.find_commit(ref) for ref in branches}
@@ -344,7 +344,7 @@ class _Handler(BaseHTTPRequestHandler):
     # The wire
 
     def _send(self, answer: Answer, *, keep: float = 1, is_cut_off: bool = False) -> None:
-        """Send an answer; with `keep` below 1, only the first part of its body, as if that were all or not."""
+        """Send an answer; with `keep` below 1, only the first part of its body; if cut off, after the whole length."""
         raw = answer.body if isinstance(answer.body, bytes) else b""
         if answer.body is not None and not isinstance(answer.body, bytes):
             raw = json.dumps(answer.body).encode()
@@ -393,12 +393,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
-        # The base class would flush to, and shut down, a socket that is no more.
+        # The base class would flush and shut down a socket that is already closed.
         self.wfile = open(os.devnull, "wb")
 
 
 def _of_app(value: str, world: World) -> Token | None:
-    """An App that signs in with its key, as `Bearer …`."""
+    """The App that authenticates with its key, as `Bearer …`."""
     with contextlib.suppress(jwt.InvalidTokenError, KeyError):
         app = world.apps[jwt.decode(value, options={"verify_signature": False})["iss"]]
         jwt.decode(value, app.public_key, algorithms=["RS256"])

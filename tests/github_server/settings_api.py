@@ -1,7 +1,7 @@
 """The repository's settings that `pullrank setup` reads and writes, as REST.
 
-Those of Actions are in `actions_settings_api.py`.  All of it is kept in `world.settings` under the names below, as
-GitHub would tell it; a test looks there.
+Those of Actions are in `actions_settings_api.py`.  `world.settings` holds all of them under the names below, in
+GitHub's form, for tests to look at.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FRESH: Json = {
         "allow_update_branch": False,
     },
 }
-"""A new public repository's."""
+"""The settings of a new public repository."""
 
 SITE: Json = {
     "status": None,
@@ -49,7 +49,7 @@ SITE: Json = {
     "build_type": "workflow",
     "html_url": "https://acme.github.io/kernels/",
 }
-"""GitHub Pages, once they are on."""
+"""GitHub Pages, after it was enabled."""
 
 ACTIONS_APP = 15368
 _NO_PLAN = "Upgrade to GitHub Pro or make this repository public to enable this feature."
@@ -65,7 +65,7 @@ def setting(call: Call, name: str) -> Any:
 
 
 def require_plan(call: Call, message: str = _NO_PLAN, status: int = 403) -> None:
-    """Some things a private repository has only where somebody pays for them."""
+    """Refuse what a private repository has only in a paid plan."""
     if shapes.repository(call.world)["private"]:
         raise Refusal(status, message)
 
@@ -85,7 +85,7 @@ def edit_repository(call: Call) -> Answer:
 
 
 def _repository(call: Call) -> Json:
-    """How pull requests are merged is told to those who may write."""
+    """The repository; only accounts with write access see the settings for merging."""
     role = call.token.user.permission
     may = {"admin": role == "admin", "push": role in ("admin", "write"), "pull": True}
     return shapes.repository(call.world) | {"permissions": may} | (setting(call, "merging") if may["push"] else {})
@@ -158,7 +158,7 @@ def add_ruleset(call: Call) -> Answer:
 
 @route("GET /rulesets/{ruleset_id}")
 def get_ruleset(call: Call) -> Answer:
-    """Who may pass is told to admins."""
+    """A ruleset; only admins see who may bypass it."""
     found = call.require(setting(call, "rulesets").get(call.number("ruleset_id")))
     is_whole = call.token.user.permission == "admin"
     return Answer(body={key: value for key, value in found.items() if is_whole or key != "bypass_actors"})
@@ -189,7 +189,7 @@ def get_environment(call: Call) -> Answer:
 
 @route("PUT /environments/{environment_name}", ADMIN)
 def put_environment(call: Call) -> Answer:
-    """Make or replace: what is not said is off afterwards."""
+    """Make or replace an environment: whatever the request leaves out is off afterwards."""
     body, name = call.body or {}, call.path["environment_name"]
     if body.get("deployment_branch_policy"):
         require_plan(call, _NO_PROTECTION, 422)
@@ -244,7 +244,7 @@ def _seal(call: Call) -> PrivateKey:
 
 @route("PUT /environments/{environment_name}/secrets/{secret_name}", "environments:write")
 def put_secret(call: Call) -> Answer:
-    """Sealed with the public key; a test finds what is inside."""
+    """Store a secret, sealed with the public key; tests read the decrypted value."""
     text = SealedBox(_seal(call)).decrypt(base64.b64decode(call.body["encrypted_value"])).decode()
     _find_environment(call)["secrets"][call.path["secret_name"]] = text
     return Answer(201, {})

@@ -1,4 +1,4 @@
-"""From what the world holds to GitHub's JSON: the fields that mean something; `contract.complete` adds the rest."""
+"""The world's objects as GitHub's JSON: the fields that matter; `contract.complete` adds the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.github_server.world import Artifact, Check, Comment, Job, Pull, Run, 
 Json = dict[str, Any]
 
 BORN = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
-"""Of what was there before the competition began."""
+"""The times of objects from before the competition."""
 
 
 def time(moment: datetime | None) -> str | None:
@@ -99,7 +99,7 @@ def label(world: World, name: str) -> Json:
 
 
 def pull(world: World, it: Pull, *, is_whole: bool = True) -> Json:
-    """A pull request; not whole as an entry of a list."""
+    """A pull request; entries of lists have fewer fields."""
     author = user(it.author)
     web = f"{world.web_url}/{world.repository}/pull/{it.number}"
     shape = {
@@ -147,7 +147,7 @@ def _label(account: User | None, ref: str) -> str:
 
 
 def issue(world: World, it: Pull) -> Json:
-    """A pull request as the issue that it is, too."""
+    """A pull request as an issue."""
     return {
         "id": 900_000_000 + it.number,
         "node_id": f"PR_{it.number}",
@@ -191,7 +191,7 @@ def comment(world: World, it: Comment) -> Json:
 
 
 def app(world: World, bot: User) -> Json:
-    """The App that a bot belongs to."""
+    """A bot's App."""
     slug = bot.login.removesuffix("[bot]")
     return BORN | {
         "id": bot.id,

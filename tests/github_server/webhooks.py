@@ -1,4 +1,4 @@
-"""Payloads as GitHub's webhooks send them and `GITHUB_EVENT_PATH` holds them, checked against GitHub's description."""
+"""Payloads of GitHub's webhooks, as in `GITHUB_EVENT_PATH`, checked against GitHub's description."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """GitHub's state: accounts, tokens, pull requests, comments, checks, runs, and what people do with them.
 
-A test's people act through the methods of `World`; the commands under test act through HTTP.  Either way what
-happened is told to `world.listeners` as an `Event`, as GitHub would tell a workflow: what a workflow's own token
-did starts nothing, but for `workflow_dispatch`.
+People in a test act through the methods of `World`; the commands under test act through HTTP.  Either way,
+`world.listeners` get an `Event`, as a workflow would on GitHub: actions of a workflow's own token start nothing, except
+`workflow_dispatch`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class User:
     type: str = "User"
     permission: str = "read"
     pushed_at: datetime | None = None
-    """When the account has last pushed into its repository: its fork, or for the owner this one."""
+    """When the account last pushed to its repository: its fork, or for the owner this one."""
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class Budget:
         return max(0, self.limit - self.used)
 
     def spend(self, now: datetime) -> bool:
-        """Count a request; False if there is none left in this hour."""
+        """Count a request; False if none is left in this hour."""
         if self.ends is None or now >= self.ends:
             self.used, self.ends = 0, now + timedelta(hours=1)
         is_left = self.remaining > 0
@@ -123,7 +123,7 @@ class Comment:
 
 @dataclass(eq=False)
 class Pull:
-    """`head_repo_id` is None where the fork was deleted."""
+    """`head_repo_id` is None if the fork was deleted."""
 
     number: int
     author: User | None
@@ -209,7 +209,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Activity:
-    """A change of a branch, as GitHub's log of the repository has it."""
+    """A change of a branch in the repository's activity."""
 
     id: int
     ref: str
@@ -225,7 +225,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class Event:
-    """The start of a workflow: the event's name, its payload, and the run that GitHub has made already."""
+    """An event that starts a workflow: its name, its payload, and the run if GitHub has already made one."""
 
     name: str
     payload: Json
@@ -249,10 +249,10 @@ class World:
         self.users: dict[str, User] = {}
         self.tokens: dict[str, Token] = {}
         self.budgets: dict[int, Budget] = {}
-        """By the ids of accounts."""
+        """By account id."""
         self.points: dict[int, Budget] = {}
         self.apps: dict[str, App] = {}
-        """By their client ids."""
+        """By client id."""
         self.pulls: dict[int, Pull] = {}
         self.comments: dict[int, Comment] = {}
         self.checks: dict[int, Check] = {}
@@ -263,15 +263,15 @@ class World:
         """Pushes by HTTP, oldest first."""
         self.runs: dict[int, Run] = {}
         self.listed_after = timedelta(0)
-        """How long it takes until lists of runs show a new one."""
+        """The delay until lists of runs show a new one."""
         self.disabled_workflows: set[str] = set()
         self.variables: dict[str, str] = {}
-        """The repository's, which workflows read as `vars`."""
+        """The repository's variables, which workflows read as `vars`."""
         self.settings: Json = {}
-        """What `settings_api` keeps."""
+        """The data of `settings_api`."""
         self.events: list[Event] = []
         self.listeners: list[Callable[[Event], None]] = []
-        """Called while a request is served: a listener takes note, and asks the server nothing before it returns."""
+        """Called during a request: a listener must not send requests to the server before it returns."""
         self._ids = count(1001)
         self._numbers = count(1)
         self.owner = self.add_user(repository.split("/")[0], permission="admin")
@@ -283,7 +283,7 @@ class World:
     # Accounts
 
     def add_user(self, login: str, *, user_id: int | None = None, kind: str = "User", permission: str = "read") -> User:
-        """An account; the same one each time, if it exists."""
+        """An account: the existing one of this login, or a new one."""
         with self.lock:
             made = User(user_id or self.next_id(), login, kind, permission)
             return self.users.setdefault(login.lower(), made)
@@ -304,7 +304,7 @@ class World:
         return app
 
     def app_token(self, slug: str, scopes: Mapping[str, str]) -> Token:
-        """A token of a GitHub App that is installed here, with a budget of its own.  What it does starts workflows."""
+        """A token of a GitHub App that is installed here, with its own budget.  Its actions start workflows."""
         bot = self.add_user(f"{slug}[bot]", kind="Bot", permission="write")
         return self._add_token(f"ghs_{secrets.token_hex(18)}", bot, dict(scopes), 5000)
 
@@ -320,7 +320,7 @@ class World:
     # What people do
 
     def commit(self, files: Mapping[str, Content], *, branch: str = "", message: str = "Change") -> str:
-        """Push a commit to a branch of the repository itself, the default one unless it is named."""
+        """Push a commit to a branch of the repository itself, by default the default branch."""
         branch = branch or self.default_branch
         with self.lock:
             sha = self.git.commit(files, parent=self.git.find_commit(branch), message=message)
@@ -350,7 +350,7 @@ class World:
         return self.add_pull(author, head, title=title, body=body, draft=draft, branch=branch)
 
     def add_pull(self, author: User, head: str, *, title: str, body: str, draft: bool, branch: str) -> Pull:
-        """Open a pull request for a commit that stands in a branch of the author's."""
+        """Open a pull request for a commit on one of the author's branches."""
         with self.lock:
             base = self.git.find_commit(self.default_branch)
             assert base
@@ -375,7 +375,7 @@ class World:
         return pull
 
     def follow_branch(self, owner: str, branch: str, head: str) -> None:
-        """What a push to a branch means for its open pull request."""
+        """Update a branch's open pull request after a push."""
         for pull in self.pulls.values():
             login = pull.author.login.lower() if pull.author else ""
             if (login, pull.head_ref, pull.state) == (owner, branch, "open") and pull.head_sha != head:
@@ -412,7 +412,7 @@ class World:
         return pull.head_sha
 
     def add_fork(self, user: User) -> None:
-        """A fork as it is at this moment; the one that is there, if there is one."""
+        """A fork of the repository as it is now; the existing fork, if there is one."""
         with self.lock:
             if user.login.lower() not in self.forks:
                 self.forks.add(user.login.lower())
@@ -466,7 +466,7 @@ class World:
         return [comment for comment in self.comments.values() if comment.number == number]
 
     def note_push(self, ref: str, before: str | None, actor: User | None) -> None:
-        """Log what a push has done to a branch."""
+        """Log a push in the repository's activity."""
         after = self.git.find_commit(ref)
         if after and after != before:
             self.activity.append(Activity(self.next_id(), ref, before or "0" * 40, after, actor, self.clock()))
@@ -521,13 +521,13 @@ class World:
                 run.status, run.conclusion, run.updated_at = "completed", conclusion, self.clock()
 
     def delete_old(self) -> None:
-        """What GitHub does with runs, their artifacts and check runs of public repositories."""
+        """Delete what GitHub deletes in public repositories: old runs, their artifacts and check runs."""
         before = self.clock() - RUNS_LIVE
         self.runs = {key: run for key, run in self.runs.items() if run.created_at > before}
         self.checks = {key: one for key, one in self.checks.items() if (one.started_at or before) >= before}
 
     def add_artifact(self, run: Run, name: str, content: bytes) -> Artifact:
-        """Keep a zip with a run, as `actions/upload-artifact` does."""
+        """Store a zip as an artifact of a run, as `actions/upload-artifact` does."""
         with self.lock:
             artifact = Artifact(self.next_id(), run.id, name, content, self.clock())
             run.artifacts.append(artifact)
@@ -537,10 +537,10 @@ class World:
         found = (artifact for run in self.runs.values() for artifact in run.artifacts if artifact.id == artifact_id)
         return next(found, None)
 
-    # What workflows hear
+    # Events
 
     def emit(self, name: str, payload: Json, actor: User, *, run: Run | None = None) -> None:
-        """Tell an event, unless a workflow's own token made it."""
+        """Send an event to the listeners, unless a workflow's own token caused it."""
         if actor is self.bot and name != "workflow_dispatch":
             return
         event = Event(name, payload, actor, run)

@@ -1,4 +1,4 @@
-"""An evaluator of the usual kind: calls the submission and writes what came of it to a pipe."""
+"""A typical evaluator: calls the submission and writes the results to a pipe."""
 
 import os
 import sys

@@ -39,7 +39,7 @@ _BEASTS = "badger bittern curlew dormouse egret ferret gannet heron ibex jackdaw
 
 
 def settings_yml(gpus: Sequence[str]) -> str:
-    """`.github/pullrank.yml` of a season on these GPUs."""
+    """The `.github/pullrank.yml` of a season on these GPUs."""
     return _TITLE + "".join(f"  {gpu}: {{{machine}}}\n" for gpu, machine in _MACHINES.items() if gpu in gpus)
 
 

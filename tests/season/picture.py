@@ -20,7 +20,7 @@ PICTURES = Path(__file__).parents[2] / ".github"
 THEMES = ("light", "dark")
 BOARD = "softmax/H100/index.html"
 _WIDTH, _BELOW, _SCALE = 1200, 12, 1.5
-"""CSS pixels: of the page, and of the space below the standings; and the picture's pixels for each."""
+"""The page's width and the space below the standings, in CSS pixels, and the picture's pixels for each of them."""
 
 
 def main() -> None:

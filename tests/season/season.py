@@ -49,7 +49,7 @@ class Size:
 
     @property
     def played_on(self) -> tuple[str, ...]:
-        """The GPUs of the season, and always the CPU."""
+        """The GPUs of the season, and the CPU."""
         return (*GPUS[: self.gpus - 1], GPUS[-1])
 
 

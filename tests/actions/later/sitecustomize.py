@@ -1,6 +1,6 @@
-"""Python imports this by itself, if it lies in PYTHONPATH: let it be LATER_S seconds later for this process.
+"""Python imports this file if it is in PYTHONPATH.  It moves this process's time forward by LATER_S seconds.
 
-Only `datetime` is late, and the scripts read no other clock for what they decide.
+Only `datetime` changes: the scripts use no other clock for their decisions.
 """
 
 import datetime
@@ -10,7 +10,7 @@ _real = datetime.datetime
 
 
 class _Kind(type):
-    """What was made of the real class is one of the late one, too."""
+    """Instances of the real class count as instances of the replacement, too."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _real)

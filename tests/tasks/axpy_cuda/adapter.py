@@ -1,4 +1,4 @@
-"""How the library of a submission is called."""
+"""Calls the library of a submission."""
 
 import ctypes
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Starts as many ranks as a case has, lets each call the submission, and says what came of it."""
+"""Starts a case's number of ranks, lets each call the submission, and writes the results."""
 
 import os
 import re
@@ -53,7 +53,7 @@ def rank_main(rank, case, meeting, calls):
 
 
 def play(case, calls):
-    """By rank: whether all was right, and the times.  Ranks wait for each other, so each needs a worker of its own."""
+    """By rank: whether all was right, and the times.  Ranks wait for each other, so each needs its own worker."""
     workers = int(os.getenv("POPCORN_GPUS", "1"))
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -88,7 +88,7 @@ def main(mode, path):
 
 
 def write_times(pen, number, times):
-    """Of each call the slowest rank's."""
+    """Write the time of each call's slowest rank."""
     std = statistics.stdev(times)
     facts = {"runs": CALLS, "mean": statistics.fmean(times), "std": std, "err": std / CALLS**0.5}
     for key, value in (facts | {"best": min(times), "worst": max(times)}).items():

@@ -1,4 +1,4 @@
-"""Calls the submission on every case, and says what came of it: the task's own judge."""
+"""The task's own judge: calls the submission on every case, and writes the results."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What is asked for: the sum of each row."""
+"""The right answer: the sum of each row."""
 
 import random
 
