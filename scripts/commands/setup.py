@@ -8,7 +8,7 @@ A second run finds everything in order and writes nothing.  It removes nothing t
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from scripts.github.access import NEW_TOKEN, connect, require_repository, requir
 from scripts.github.admin import Admin, Hidden, NotInPlan, Unclear
 from scripts.github.pulls import GitHubError, RateLimitError, find
 from scripts.ledger.ledger import LedgerError
-from scripts.setup.kinds import About, Setting
+from scripts.setup.kinds import Setting
 from scripts.setup.wanted import WORKFLOWS
 
 if TYPE_CHECKING:
@@ -49,13 +49,15 @@ class SettingState(StrEnum):
 class SettingFinding:
     """The state of a setting.  `found` is empty if the setting was right from the start."""
 
-    about: About
+    setting: Setting
     state: SettingState
     found: str
 
     @property
     def facts(self) -> dict[str, str]:
-        return {**asdict(self.about), "state": self.state, "found": self.found}
+        one = self.setting
+        about = {"name": one.name, "must": one.must, "right": one.right, "clicks": one.clicks}
+        return {**about, "state": self.state, "found": self.found}
 
     @property
     def is_good(self) -> bool:
@@ -95,7 +97,7 @@ def setup(repo: str | None, check: bool, new_app: bool, app: str | None, app_key
         ledger = partial(LedgerBranch, f"{server}/{repository}.git", token=token)
         settings = settings_for(ledger, is_public=admin.is_public)
         findings = [examine(one, admin) if check else set_up(one, admin) for one in settings]
-        if any(one.about.name == PAGES and one.state is SettingState.CHANGED for one in findings):
+        if any(one.setting.name == PAGES and one.state is SettingState.CHANGED for one in findings):
             _publish(admin)
         if key:
             found = find_app(repository, key, server)
@@ -117,8 +119,8 @@ def examine(setting: Setting, admin: Admin) -> SettingFinding:
     try:
         faults = setting.look(admin)
     except (Hidden, NotInPlan, Unclear) as error:
-        return SettingFinding(setting.about, SettingState.UNSEEN, _reason(error, setting, admin))
-    return SettingFinding(setting.about, SettingState.MISSING if faults else SettingState.OK, "; ".join(faults))
+        return SettingFinding(setting, SettingState.UNSEEN, _reason(error, setting, admin))
+    return SettingFinding(setting, SettingState.MISSING if faults else SettingState.OK, "; ".join(faults))
 
 
 def set_up(setting: Setting, admin: Admin) -> SettingFinding:
@@ -132,10 +134,10 @@ def set_up(setting: Setting, admin: Admin) -> SettingFinding:
         # A refusal concerns this setting alone; an outage would fail the others, too.
         if isinstance(error, RateLimitError) or (isinstance(error, GitHubError) and (error.status or 500) >= 500):
             raise
-        return SettingFinding(setting.about, SettingState.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
+        return SettingFinding(setting, SettingState.MISSING, f"{before.found}; {_reason(error, setting, admin)}")
     after = examine(setting, admin)
     is_right = after.state is SettingState.OK
-    return SettingFinding(setting.about, SettingState.CHANGED, before.found) if is_right else after
+    return SettingFinding(setting, SettingState.CHANGED, before.found) if is_right else after
 
 
 def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
@@ -145,7 +147,7 @@ def _reason(error: PullRankError, setting: Setting, admin: Admin) -> str:
         return str(error).splitlines()[0]
     if not admin.is_admin:
         return f"your account is not an admin of {admin.github.repository}"
-    return f"the token lacks the permission {setting.about.right}"
+    return f"the token lacks the permission {setting.right}"
 
 
 # Preconditions.
@@ -205,7 +207,7 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
     made = table("", "", "", "")
     made.show_header = False
     for one in findings:
-        made.add_row(one.state, one.about.name, cell(_words(one)), style=_STYLES[one.state])
+        made.add_row(one.state, one.setting.name, cell(_words(one)), style=_STYLES[one.state])
     console().print(made)
     rest = [one for one in findings if not one.is_good]
     if not rest:
@@ -213,8 +215,8 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
         return
     click.echo(f"\nRun `pullrank setup`, or change by hand at {url}:" if checked else f"\nChange by hand at {url}:")
     for one in rest:
-        click.echo(f"  {one.about.name}: {one.about.clicks}")
-    lacking = sorted({one.about.right for one in rest if one.state is SettingState.UNSEEN})
+        click.echo(f"  {one.setting.name}: {one.setting.clicks}")
+    lacking = sorted({one.setting.right for one in rest if one.state is SettingState.UNSEEN})
     if lacking and may_see:
         click.echo(f"\nA token that can see and change them all: {NEW_TOKEN}, for this repository only,\n{_RIGHTS}.")
 
@@ -222,9 +224,9 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
 def _words(one: SettingFinding) -> str:
     match one.state:
         case SettingState.OK:
-            return one.about.must
+            return one.setting.must
         case SettingState.CHANGED:
-            return f"{one.about.must} (before: {one.found})"
+            return f"{one.setting.must} (before: {one.found})"
         case SettingState.MISSING:
-            return f"{one.found} (wanted: {one.about.must})"
+            return f"{one.found} (wanted: {one.setting.must})"
     return one.found

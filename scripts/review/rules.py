@@ -31,20 +31,22 @@ Lines = Iterable[int]
 
 @dataclass(frozen=True, kw_only=True)
 class SourceRule:
-    """A rule.  `sentence` says what it looks for and why."""
+    """A rule.  `sentence` says what it looks for and why; `names` are separated by spaces, `native` is a regex."""
 
     name: str
     sentence: str
-    names: re.Pattern[str] | None = None
-    native: re.Pattern[str] | None = None
+    names: str = ""
+    native: str = ""
     finds: Callable[[ReviewedFile], Lines] = field(default=lambda _: ())
 
     def lines(self, file: ReviewedFile) -> list[int]:
         found = set(self.finds(file))
         if self.names:
-            found.update(line for name, line in file.names if self.names.match(name))
+            names = _pattern_of(self.names)
+            found.update(line for name, line in file.names if names.match(name))
         if self.native:
-            found.update(line for line, text in file.native if self.native.search(text))
+            native = re.compile(self.native)
+            found.update(line for line, text in file.native if native.search(text))
         return sorted(found)
 
 
@@ -253,7 +255,7 @@ def _unreadable(file: ReviewedFile) -> Lines:
 # The table.
 
 
-def _names(words: str) -> re.Pattern[str]:
+def _pattern_of(words: str) -> re.Pattern[str]:
     """A pattern for dotted names: `?.x` is an attribute of anything, `class:x` a base class."""
     parts = (rf".*\.{word[2:]}" if word.startswith("?.") else re.escape(word) for word in words.split())
     return re.compile(f"(?:{'|'.join(parts)})(?:\\.|$)")
@@ -263,122 +265,97 @@ RULES: tuple[SourceRule, ...] = (
     SourceRule(
         name="judge",
         sentence="It uses the judge's or the task's own code.",
-        names=_names("harness reference"),
+        names="harness reference",
     ),
     SourceRule(
         name="patch",
         sentence="It replaces parts of other modules, or changes settings of all of PyTorch: other code may then lie.",
-        names=_names(
-            "torch.library.Library torch.overrides torch.utils._python_dispatch torch.set_num_threads "
-            "torch.set_default_dtype torch.set_default_device torch.set_flush_denormal builtins "
-            "torch.use_deterministic_algorithms unittest"
-        ),
+        names="torch.library.Library torch.overrides torch.utils._python_dispatch torch.set_num_threads "
+        "torch.set_default_dtype torch.set_default_device torch.set_flush_denormal builtins "
+        "torch.use_deterministic_algorithms unittest",
         finds=_patches,
     ),
     SourceRule(
         name="introspection",
         sentence="It looks into the interpreter: frames, loaded modules, live objects.",
-        names=_names(
-            "gc inspect traceback sys.modules sys._getframe sys._current_frames sys.settrace sys.setprofile "
-            "sys.addaudithook sys.meta_path sys.excepthook sys.setrecursionlimit sys.setswitchinterval globals locals "
-            "vars ?.f_back ?.f_locals ?.f_globals ?.tb_frame ?.gi_frame ?.__globals__ ?.__closure__ ?.__code__ "
-            "?.__subclasses__ ?.__builtins__ ?.__dict__ ?.__traceback__"
-        ),
+        names="gc inspect traceback sys.modules sys._getframe sys._current_frames sys.settrace sys.setprofile "
+        "sys.addaudithook sys.meta_path sys.excepthook sys.setrecursionlimit sys.setswitchinterval globals locals "
+        "vars ?.f_back ?.f_locals ?.f_globals ?.tb_frame ?.gi_frame ?.__globals__ ?.__closure__ ?.__code__ "
+        "?.__subclasses__ ?.__builtins__ ?.__dict__ ?.__traceback__",
     ),
     SourceRule(
         name="clock",
         sentence="It reads a clock: a file that knows when it is timed can work at other times.",
-        names=_names(
-            "time timeit datetime os.times resource torch.cuda.Event torch.Event torch.profiler torch.utils.benchmark"
-        ),
-        native=re.compile(
-            r"\b(?:clock_gettime|gettimeofday|timespec_get|__rdtscp?|__builtin_ia32_rdtscp?)\b|\bclock(?:64)?\s*\(|"
-            r"\b(?:cuda|hip|cu)Event(?:ElapsedTime|Create)|std::chrono|%(?:globaltimer|clock)"
-        ),
+        names="time timeit datetime os.times resource torch.cuda.Event torch.Event torch.profiler "
+        "torch.utils.benchmark",
+        native=r"\b(?:clock_gettime|gettimeofday|timespec_get|__rdtscp?|__builtin_ia32_rdtscp?)\b|\bclock(?:64)?\s*\(|"
+        r"\b(?:cuda|hip|cu)Event(?:ElapsedTime|Create)|std::chrono|%(?:globaltimer|clock)",
     ),
     SourceRule(
         name="late work",
         sentence="It starts threads or processes, or leaves work for later: work outside the timed call is not timed.",
-        names=_names(
-            "threading _thread multiprocessing concurrent asyncio subprocess torch.multiprocessing os.fork os.forkpty "
-            "os.system os.popen os.posix_spawn os.posix_spawnp os.execv os.execve os.execl os.waitpid atexit sched "
-            "weakref ?.__del__"
-        ),
-        native=re.compile(
-            r"\b(?:pthread_create|vfork|posix_spawnp?|exec[lv]p?e?)\s*\(|(?<![\w.>])(?:fork|clone3?|popen|system)\s*\(|"
-            r"std::(?:j?thread|async)\b|\b(?:atexit|on_exit)\s*\("
-        ),
+        names="threading _thread multiprocessing concurrent asyncio subprocess torch.multiprocessing os.fork "
+        "os.forkpty os.system os.popen os.posix_spawn os.posix_spawnp os.execv os.execve os.execl os.waitpid atexit "
+        "sched weakref ?.__del__",
+        native=r"\b(?:pthread_create|vfork|posix_spawnp?|exec[lv]p?e?)\s*\(|(?<![\w.>])(?:fork|clone3?|popen|system)\s*\("
+        r"|std::(?:j?thread|async)\b|\b(?:atexit|on_exit)\s*\(",
     ),
     SourceRule(
         name="signal",
         sentence="It handles or sends signals.",
-        names=_names("signal os.kill os.killpg os.abort os.setpgid os.setsid os.sched_setscheduler os.nice"),
-        native=re.compile(
-            r"\b(?:sigaction|sigprocmask|setitimer|timer_create|sched_setattr)\b|(?<![\w.>])(?:signal|kill|raise)\s*\("
-        ),
+        names="signal os.kill os.killpg os.abort os.setpgid os.setsid os.sched_setscheduler os.nice",
+        native=r"\b(?:sigaction|sigprocmask|setitimer|timer_create|sched_setattr)\b|(?<![\w.>])(?:signal|kill|raise)\s*\(",
     ),
     SourceRule(
         name="foreign memory",
         sentence="It calls the C library or reaches memory that it was not given.",
-        names=_names("ctypes cffi mmap ?.frombuffer ?._cdata sys._debugmallocstats torch._C"),
-        native=re.compile(
-            r"\b(?:dlopen|dlsym|dl_iterate_phdr|mprotect|munmap|mremap|process_vm_\w+|ptrace|LD_PRELOAD)\b|\bsyscall\s*\("
-        ),
+        names="ctypes cffi mmap ?.frombuffer ?._cdata sys._debugmallocstats torch._C",
+        native=r"\b(?:dlopen|dlsym|dl_iterate_phdr|mprotect|munmap|mremap|process_vm_\w+|ptrace|LD_PRELOAD)\b|\bsyscall\s*\(",
     ),
     SourceRule(
         name="file",
         sentence="It reads or writes files or streams: a file can carry an answer from one call to the next.",
-        names=_names(
-            "open os.open os.read os.write os.pwrite os.dup2 os.pipe os.listdir os.mkdir os.makedirs os.memfd_create "
-            "os.chmod os.path.exists os.symlink os.sync io pathlib shutil tempfile fcntl torch.load torch.save "
-            "torch.from_file numpy.load numpy.save numpy.memmap sys.stdout sys.__stdout__ sys.stdin"
-        ),
-        native=re.compile(
-            r"/(?:proc|sys|dev|etc|cache|var|tmp)/|\b(?:fopen|[io]fstream|mmap|shm_open|memfd_create|opendir)\b|"
-            r"#\s*include\s*[\"<](?:/|\.\.)"
-        ),
+        names="open os.open os.read os.write os.pwrite os.dup2 os.pipe os.listdir os.mkdir os.makedirs os.memfd_create "
+        "os.chmod os.path.exists os.symlink os.sync io pathlib shutil tempfile fcntl torch.load torch.save "
+        "torch.from_file numpy.load numpy.save numpy.memmap sys.stdout sys.__stdout__ sys.stdin",
+        native=r"/(?:proc|sys|dev|etc|cache|var|tmp)/|\b(?:fopen|[io]fstream|mmap|shm_open|memfd_create|opendir)\b|"
+        r"#\s*include\s*[\"<](?:/|\.\.)",
     ),
     SourceRule(
         name="network",
         sentence="It uses sockets or the network.",
-        names=_names("socket ssl urllib http requests ftplib xmlrpc torch.distributed"),
-        native=re.compile(r"(?<![\w.>])(?:socket|sendto|sendmsg|getaddrinfo)\s*\("),
+        names="socket ssl urllib http requests ftplib xmlrpc torch.distributed",
+        native=r"(?<![\w.>])(?:socket|sendto|sendmsg|getaddrinfo)\s*\(",
     ),
     SourceRule(
         name="environment",
         sentence="It looks at how it was started: a file may compute only while it is tested.",
-        names=_names("sys.argv sys.path sys.flags os.environ os.getenv os.getpid os.getppid os.uname platform"),
-        native=re.compile(r"\b(?:getenv|getpid|getppid)\s*\("),
+        names="sys.argv sys.path sys.flags os.environ os.getenv os.getpid os.getppid os.uname platform",
+        native=r"\b(?:getenv|getpid|getppid)\s*\(",
     ),
     SourceRule(
         name="random",
         sentence="It reads or sets generators of random numbers: inputs are made with them.",
-        names=_names(
-            "random numpy.random torch.manual_seed torch.seed torch.initial_seed torch.get_rng_state torch.random "
-            "torch.set_rng_state torch.Generator torch.default_generator torch.cuda.manual_seed"
-        ),
+        names="random numpy.random torch.manual_seed torch.seed torch.initial_seed torch.get_rng_state torch.random "
+        "torch.set_rng_state torch.Generator torch.default_generator torch.cuda.manual_seed",
     ),
     SourceRule(
         name="hidden code",
         sentence="It runs code that is not in plain sight.",
-        names=_names(
-            "exec eval compile __import__ importlib runpy base64 binascii codecs zlib bz2 lzma marshal pickle code"
-        ),
+        names="exec eval compile __import__ importlib runpy base64 binascii codecs zlib bz2 lzma marshal pickle code",
     ),
     SourceRule(
         name="lookup by identity",
         sentence="It looks something up by an address or a shape, or keeps results of calls: they may be old.",
-        names=_names("functools.cache functools.lru_cache"),
-        native=re.compile(r"std::(?:unordered_)?map\s*<"),
+        names="functools.cache functools.lru_cache",
+        native=r"std::(?:unordered_)?map\s*<",
         finds=_identities,
     ),
     SourceRule(
         name="state",
         sentence="Something changes from call to call: state can carry an answer, or count the calls.",
-        native=re.compile(
-            r"\bstatic\s+(?:thread_local\s+)?(?:std::(?:\w*map|vector|array)|(?:at|torch)::Tensor|bool|int|void)\b"
-            r"[^(\n]{0,200}[=;{]|^\s*__device__\s+(?!__|inline|void)[^(\n]{0,200}[=;{]"
-        ),
+        native=r"\bstatic\s+(?:thread_local\s+)?(?:std::(?:\w*map|vector|array)|(?:at|torch)::Tensor|bool|int|void)\b"
+        r"[^(\n]{0,200}[=;{]|^\s*__device__\s+(?!__|inline|void)[^(\n]{0,200}[=;{]",
         finds=_state,
     ),
     SourceRule(
@@ -389,16 +366,14 @@ RULES: tuple[SourceRule, ...] = (
     SourceRule(
         name="late output",
         sentence="It defines a class of tensors or overloads what a comparison means.",
-        names=_names(
-            "class:torch.Tensor class:torch.nn.Parameter ?.__torch_function__ ?.__torch_dispatch__ ?.__eq__ "
-            "?.__getattribute__ ?.__reduce__ ?._make_subclass ?._make_wrapper_subclass"
-        ),
+        names="class:torch.Tensor class:torch.nn.Parameter ?.__torch_function__ ?.__torch_dispatch__ ?.__eq__ "
+        "?.__getattribute__ ?.__reduce__ ?._make_subclass ?._make_wrapper_subclass",
     ),
     SourceRule(
         name="broad except",
         sentence="It catches every error, and may fall back to something else without a word.",
-        names=_names("contextlib.suppress"),
-        native=re.compile(r"\bcatch\s*\(\s*\.\.\."),
+        names="contextlib.suppress",
+        native=r"\bcatch\s*\(\s*\.\.\.",
         finds=_broad,
     ),
     SourceRule(
@@ -409,20 +384,16 @@ RULES: tuple[SourceRule, ...] = (
     SourceRule(
         name="stream",
         sentence="It uses a stream other than the current one: the judge's clock may not see that work.",
-        names=_names(
-            "torch.cuda.Stream torch.cuda.stream torch.cuda.ExternalStream torch.cuda.set_stream torch.Stream "
-            "cupy.cuda.Stream cupy.cuda.ExternalStream"
-        ),
-        native=re.compile(
-            r"\b(?:(?:cuda|hip|cu)StreamCreate\w*|getStreamFromPool|(?:cuda|hip)Stream(?:NonBlocking|PerThread)|"
-            r"(?:cuda|hip)(?:LaunchHostFunc|StreamAddCallback))"
-        ),
+        names="torch.cuda.Stream torch.cuda.stream torch.cuda.ExternalStream torch.cuda.set_stream torch.Stream "
+        "cupy.cuda.Stream cupy.cuda.ExternalStream",
+        native=r"\b(?:(?:cuda|hip|cu)StreamCreate\w*|getStreamFromPool|(?:cuda|hip)Stream(?:NonBlocking|PerThread)|"
+        r"(?:cuda|hip)(?:LaunchHostFunc|StreamAddCallback))",
     ),
     SourceRule(
         name="graph",
         sentence="It replays a recorded graph: check that it computes from this call's inputs.",
-        names=_names("torch.cuda.CUDAGraph torch.cuda.graph torch.cuda.graphs torch.cuda.make_graphed_callables"),
-        native=re.compile(r"\b(?:(?:cuda|hip)Graph|cuGraph|(?:cuda|hip)StreamBeginCapture)"),
+        names="torch.cuda.CUDAGraph torch.cuda.graph torch.cuda.graphs torch.cuda.make_graphed_callables",
+        native=r"\b(?:(?:cuda|hip)Graph|cuGraph|(?:cuda|hip)StreamBeginCapture)",
     ),
     SourceRule(
         name="unreadable",

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 from urllib.parse import quote
 
 from scripts.github.admin import Admin, Hidden, Json
@@ -40,29 +40,25 @@ SELECTED = "/actions/permissions/selected-actions"
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
-    """A setting's description.  `right` is the permission, read and write, that a fine-grained token needs."""
+class Setting(ABC):
+    """A setting.  `right` is the permission, read and write, that a fine-grained token needs."""
 
     name: str
     must: str
-    right: str
+    right: str = "Administration"
     clicks: str
 
-
-class Setting(Protocol):
-    @property
-    def about(self) -> About: ...
-
+    @abstractmethod
     def look(self, admin: Admin) -> list[str]: ...
 
+    @abstractmethod
     def mend(self, admin: Admin) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fields:
+class Fields(Setting):
     """Fields of one JSON object."""
 
-    about: About
     path: str
     wanted: Json
     method: str = "PUT"
@@ -77,11 +73,8 @@ class Fields:
         admin.write(self.method, self.path, self.wanted)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Branch:
+class Branch(Setting):
     """The default branch, which only people rename."""
-
-    about: About
 
     def look(self, admin: Admin) -> list[str]:
         return [] if admin.default_branch == MAIN else [f"it is '{admin.default_branch}'"]
@@ -90,10 +83,7 @@ class Branch:
         """Do nothing: a rename would affect others' clones and pull requests."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workflows:
-    about: About
-
+class Workflows(Setting):
     def look(self, admin: Admin) -> list[str]:
         return find_workflow_faults(admin.workflows())
 
@@ -102,11 +92,8 @@ class Workflows:
             admin.write("PUT", f"/actions/workflows/{name}/enable")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Actions:
+class Actions(Setting):
     """Which actions may run.  GitHub lists the selected ones only if the policy is 'selected'."""
-
-    about: About
 
     def look(self, admin: Admin) -> list[str]:
         seen = admin.read(PERMISSIONS)
@@ -122,10 +109,7 @@ class Actions:
             admin.write("PUT", SELECTED, mend_selected(selected))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Labels:
-    about: About
-
+class Labels(Setting):
     def look(self, admin: Admin) -> list[str]:
         missing = self._missing(admin)
         return [f"there is no label {', '.join(missing)}"] if missing else []
@@ -140,10 +124,9 @@ class Labels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerSetting:
+class LedgerSetting(Setting):
     """The orphan branch."""
 
-    about: About
     open_ledger: Callable[[], LedgerBranch]
 
     def look(self, admin: Admin) -> list[str]:
@@ -155,8 +138,7 @@ class LedgerSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ruleset:
-    about: About
+class Ruleset(Setting):
     wanted: Json
 
     def look(self, admin: Admin) -> list[str]:
@@ -168,11 +150,8 @@ class Ruleset:
         admin.write(method, path, mend_ruleset(seen, self.wanted))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Policy:
+class Policy(Setting):
     """The Actions policy: which events may start a workflow."""
-
-    about: About
 
     def look(self, admin: Admin) -> list[str]:
         return find_policy_faults(admin.policies())
@@ -184,32 +163,28 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Environment:
-    about: About
-    name: str
+class Environment(Setting):
+    environment: str
 
     @property
     def path(self) -> str:
-        return f"/environments/{quote(self.name, safe='')}"
+        return f"/environments/{quote(self.environment, safe='')}"
 
     def look(self, admin: Admin) -> list[str]:
         seen = admin.find(self.path)
         has_branches = bool(seen and (seen.get("deployment_branch_policy") or {}).get("custom_branch_policies"))
-        return find_environment_faults(seen, admin.branches_of(self.name) if has_branches else ())
+        return find_environment_faults(seen, admin.branches_of(self.environment) if has_branches else ())
 
     def mend(self, admin: Admin) -> None:
         seen = admin.find(self.path)
         if find_environment_faults(seen, (MAIN,)):
             admin.write("PUT", self.path, mend_environment(seen))
-        if MAIN not in admin.branches_of(self.name):
+        if MAIN not in admin.branches_of(self.environment):
             admin.write("POST", f"{self.path}/deployment-branch-policies", {"name": MAIN, "type": "branch"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pages:
+class Pages(Setting):
     """GitHub Pages, which serve the leaderboard."""
-
-    about: About
 
     def look(self, admin: Admin) -> list[str]:
         seen = admin.find("/pages")
@@ -220,10 +195,9 @@ class Pages:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Switch:
+class Switch(Setting):
     """A setting that is on or off."""
 
-    about: About
     path: str
 
     def look(self, admin: Admin) -> list[str]:
