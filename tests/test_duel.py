@@ -16,8 +16,7 @@ from harness.judge import Dueled, duel
 from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval
 from harness.records.verdict import Foul, Verdict
-from harness.referee.orders import Deadline
-from harness.referee.referee import Referee
+from harness.referee.orders import Deadline, Orders
 from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.sandbox.sandbox import find_faults
 from harness.task.submission import Submission
@@ -113,9 +112,9 @@ def over():
 
 def end(phase, case, side, running_s, verdict=Verdict.TIME_LIMIT_EXCEEDED):
     """One side's run ends in a foul, after this many seconds in its windows."""
-    table = Referee(None, None)
-    table.orders.running_s = running_s
-    with phase.watch(side, case, table):
+    orders = Orders(None)
+    orders.running_s = running_s
+    with phase.watch(side, case, orders):
         raise Foul(verdict, "what it did")
 
 

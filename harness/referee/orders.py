@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.gpu.gpu_errors import advise, is_out_of_memory
 from harness.gpu.gpu_errors import explain as explain_error
@@ -23,6 +23,7 @@ _QUEUE_S = 0.05
 """How long to wait until a player has queued its work.  Work that must wait for results on the way never is."""
 _OPEN_S = 60.0
 """How long a player may take to open its device: create a context and a buffer for flushing caches."""
+_Kind = TypeVar("_Kind", bound=Answer)
 
 
 @dataclass
@@ -102,9 +103,7 @@ class Orders:
             self.player.stop()
         finally:
             self._count(time.perf_counter() - start, self.player.starved_s - starved_s, deadline)
-        laid = expect(self.player.read(packet), Laid)
-        assert isinstance(laid, Laid)
-        return laid
+        return expect(self.player.read(packet), Laid)
 
     def open_window(
         self,
@@ -148,9 +147,7 @@ class Orders:
 
     def fetch(self, deadline: Deadline) -> Done:
         """Have the player put its output where the referee can read it, and describe it."""
-        done = expect(self.open_window({"do": "fetch"}, deadline)[1], Done)
-        assert isinstance(done, Done)
-        return done
+        return expect(self.open_window({"do": "fetch"}, deadline)[1], Done)
 
     def _count(self, running_s: float, starved_s: float, deadline: Deadline) -> None:
         """Count the time of a window; the phase does not have to make up for what other programs took of it."""
@@ -159,7 +156,7 @@ class Orders:
         deadline.phase_ends += starved_s
 
 
-def expect(answer: Answer, kind: type[Answer]) -> Answer:
+def expect(answer: Answer, kind: type[_Kind]) -> _Kind:
     """The answer, if it is of this kind.  Raises Foul otherwise."""
     if isinstance(answer, kind):
         return answer

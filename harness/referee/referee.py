@@ -89,16 +89,6 @@ class Referee:
         self.exchange.close()
 
     @property
-    def running_s(self) -> float:
-        """Seconds from resuming to stopping the player, since it was loaded."""
-        return self.orders.running_s
-
-    @property
-    def starved_s(self) -> float:
-        """Those of them in which other programs kept it from running."""
-        return self.orders.starved_s
-
-    @property
     def is_queued(self) -> bool:
         """Whether the player queued its work on a GPU in the last window before the inputs were revealed."""
         return isinstance(self.exchange, Sealed) and self.exchange.is_queued
@@ -116,7 +106,6 @@ class Referee:
         if isinstance(answer, Failed):
             raise JudgeError(f"{recipe.command[0]} could not be run: {answer.error}: {answer.message}")
         compiled = expect(answer, Compiled)
-        assert isinstance(compiled, Compiled)
         if compiled.status == 0:
             return
         if ran_out_of_memory(compiled.output):
@@ -215,7 +204,6 @@ class Referee:
         hand = self._hand_over(params, seed, deadline)
         answer = self.orders.open_window({"do": "profile", "scalars": [hand.scalars]}, deadline)[1]
         profiled = expect(answer, Profiled)
-        assert isinstance(profiled, Profiled)
         if message := self.reference.check(hand.data, self.exchange.fetch(hand, deadline)):
             raise Foul(Verdict.WRONG_ANSWER, message)
         operations = [

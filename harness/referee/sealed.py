@@ -144,9 +144,7 @@ class Sealed:
         answer = self.orders.open_window(
             order, deadline, lambda: times.append(self._seal()), reveal=reveal if gate else None
         )[1]
-        done = expect(answer, Done)
-        assert isinstance(done, Done)
-        outputs = self._collect(done, played)
+        outputs = self._collect(expect(answer, Done), played)
         if not is_idle:
             return times[0] / len(hands), outputs
         with _blaming_the_gpu():

@@ -17,20 +17,15 @@ from harness.inside.protocol import Done, Filled, Timed, tensors_of
 from harness.referee.host_memory import HostMemory
 from harness.referee.orders import Deadline, Orders, expect
 from harness.referee.self_timing import Outside
-from harness.reference.reference import Returned
 from harness.reference.values import Deal
 
 
-class Staged:
+class Staged(HostMemory):
     def __init__(self, orders: Orders, side: Side) -> None:
-        self.orders = orders
+        super().__init__(orders)
         self.outside: list[Outside] = []
         """The referee's measurements of each call."""
-        self._memory = HostMemory(orders)
         self._sweep_us = side.sweep_us
-
-    def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline) -> None:
-        self._memory.make_room(hands, returned, deadline)
 
     def play(self, hands: Sequence[Deal], deadline: Deadline, *, is_idle: bool = False) -> tuple[float, list[Any]]:  # noqa: ARG002
         """Play one call.
@@ -41,7 +36,7 @@ class Staged:
         (hand,) = hands
         sweeps_us = [self._sweep_us()]
         revealed = time.perf_counter_ns()
-        self._memory.reveal(hand, deadline)
+        super().reveal(hand, deadline)
         fill_us, answer = self.orders.open_window({"do": "fill"}, deadline)
         expect(answer, Filled)
         sweeps_us.append(self._sweep_us())
@@ -51,7 +46,6 @@ class Staged:
         fetch_us, answer = self.orders.open_window({"do": "fetch"}, deadline)
         span_us = (time.perf_counter_ns() - revealed) / 1e3
         done = expect(answer, Done)
-        assert isinstance(timed, Timed) and isinstance(done, Done)
         call = Outside(
             inside_us=timed.inside_us,
             delay_us=timed.delay_us,
@@ -64,17 +58,11 @@ class Staged:
         )
         self.outside.append(call)
         # The output is in host copies made by the player, so there is nothing to poison.
-        return timed.inside_us, [self._memory.collect(done, hand)]
+        return timed.inside_us, [self.collect(done, hand)]
 
     def reveal(self, hand: Deal, deadline: Deadline) -> None:
-        self._memory.reveal(hand, deadline)
+        super().reveal(hand, deadline)
         expect(self.orders.open_window({"do": "fill"}, deadline)[1], Filled)
-
-    def fetch(self, hand: Deal, deadline: Deadline) -> Any:
-        return self._memory.fetch(hand, deadline)
 
     def prepare_device(self) -> None:
         self.orders.open_device({})
-
-    def close(self) -> None:
-        """Nothing is shared."""

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.referee.orders import Deadline
-from harness.referee.referee import Referee
+from harness.referee.orders import Deadline, Orders
 from harness.task.task import Case
 
 IMPORT_S = 10.0
@@ -46,14 +45,14 @@ class Phase:
         self._running_s: dict[str, float] = {}
 
     @contextlib.contextmanager
-    def watch(self, side: str, case: Case, referee: Referee) -> Iterator[None]:
+    def watch(self, side: str, case: Case, orders: Orders) -> Iterator[None]:
         """Attribute a foul in the block to `side`.  Raises SideFoul, or OutOfTime."""
         caught: Foul | None = None
         try:
             yield
         except Foul as foul:
             caught = foul
-        self.charge(side, referee.running_s - referee.starved_s)
+        self.charge(side, orders.running_s - orders.starved_s)
         if caught:
             raise self._blame(side, case, caught)
 

@@ -127,7 +127,7 @@ class Runs:
         self.context.gpu.begin()
         with self.context.seat(entry) as player:
             referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
-            with phase.watch(entry.name, case, referee):
+            with phase.watch(entry.name, case, referee.orders):
                 # A submission can evict the libraries from the kernel's cache, but must not make the anchor too slow.
                 patience = _OWN_PATIENCE if entry.name in OWN_PLAYERS else 1
                 with phase.deadline.paused():
@@ -136,7 +136,7 @@ class Runs:
 
                 def look() -> None:
                     self.context.gpu.look()
-                    company.look(referee.running_s)
+                    company.look(referee.orders.running_s)
 
                 # Drawn only after the submission is loaded, so that it cannot see them during its import.
                 known = replay.run_seeds(entry.name, case.params, order) if replay else None
@@ -190,7 +190,7 @@ class Runs:
         """Profile one call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
         with self.context.seat(entry) as player:
             referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
-            with phase.watch(entry.name, case, referee):
+            with phase.watch(entry.name, case, referee.orders):
                 with phase.deadline.paused():
                     referee.load(phase.import_s, "in a profile; cache slow work during the build")
                 referee.calls(case.params, tuple(self.context.seed() for _ in range(WARMUPS)), phase.deadline)
