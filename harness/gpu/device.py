@@ -1,4 +1,4 @@
-"""The devices that kernels run on, as far as the judge must know them before it imports torch.
+"""The devices that kernels run on: what the judge needs before it imports torch.
 
     CPU         the referee writes the inputs into the player's memory and measures the time with its own clock
     CUDA        NVIDIA's GPUs: the referee shares memory of the GPU with the player, and measures the time there

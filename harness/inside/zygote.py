@@ -276,7 +276,7 @@ def _become_program(control: socket.socket, entry: str, room: walls.Room) -> NoR
         try:
             os.chdir(entry)
             os.set_inheritable(CONTROL, room.is_watcher)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and the program would inherit that
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these; programs inherit that
                 signal.signal(number, signal.SIG_DFL)
             os.execve(room.program[0], room.program, os.environ | room.environment)  # noqa: S606
         except OSError as error:

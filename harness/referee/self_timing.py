@@ -72,7 +72,7 @@ class _Step:
     message: str
 
     def excess_us(self, call: Outside, company: float = 0.0) -> float:
-        """How much longer it took, if other work had the share `company` of the window."""
+        """How much longer it took than other work explains, if that had the share `company` of the window."""
         return max(0.0, self.took(call) - company * self.within(call) - self.limit(call))
 
 

@@ -25,7 +25,7 @@ _PACKAGES = {
     "TileLang": ("tilelang",),
     "Triton": ("triton", "pytorch-triton", "pytorch-triton-rocm"),
 }
-"""The names that people know them by, and the names under which they may be installed."""
+"""Names to display, and the names of packages that install them."""
 _COMPILERS = {"g++": "-dumpfullversion", "hipcc": "--version", "ninja": "--version", "nvcc": "--version"}
 """Each with the option that prints its version."""
 LOOKED_FOR = ("CUDA", "ROCm", *_PACKAGES, *_COMPILERS)

@@ -74,7 +74,7 @@ class Runs:
         return sampling.central_overhead(idle)[0]
 
     def loop_us(self, case: Case) -> float:
-        """What our own loop in the player takes for each call of a window, at most: a player could save that."""
+        """The most that our own loop in the player takes for each call of a window: a player could avoid it."""
         return self._loop_us.get(case.name, 0.0)
 
     def _find_calls_per_window(self, case: Case, phase: Phase) -> int:

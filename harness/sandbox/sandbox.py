@@ -187,7 +187,7 @@ class Sandbox:
 
     @property
     def is_spent(self) -> bool:
-        """Whether a player that does not end keeps it from starting others."""
+        """Whether a player that cannot be ended blocks new ones."""
         return self.warm_parent.is_spent
 
     @property

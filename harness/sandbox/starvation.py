@@ -39,7 +39,7 @@ class LostTime:
         self._now: Starvation | None = None
         self._started = 0
         self.seconds = 0.0
-        """In all waits that have ended."""
+        """The total over all waits that have ended."""
 
     def begin(self) -> None:
         """Begin to measure a wait, unless that has already begun."""
@@ -138,5 +138,5 @@ def _waits_of(pid: int) -> Iterable[tuple[str, float]]:
         for thread in os.listdir(f"/proc/{pid}/task"):
             words = Path(f"/proc/{pid}/task/{thread}/schedstat").read_bytes().split()
             yield thread, int(words[1]) / 1e9
-    except OSError:  # it has ended, or this kernel does not count
+    except OSError:  # it has ended, or the kernel has no such counter
         return

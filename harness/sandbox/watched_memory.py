@@ -51,7 +51,7 @@ class Meminfo:
 
     @property
     def left(self) -> int:
-        """What is available, less what was swapped out: it grows by what an ended process held anywhere."""
+        """Available memory minus used swap, in bytes: it grows by all memory that an ended process held."""
         return self.available - self.swapped
 
     @classmethod
@@ -111,7 +111,7 @@ class MeasuredMemory(ABC):
 
     @property
     def _kept(self) -> int:
-        """What the player's end does not free, in bytes, although it is the player's."""
+        """Bytes of the player's that its end does not free."""
         return 0
 
     def expect_end(self) -> None:

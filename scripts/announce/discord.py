@@ -64,7 +64,7 @@ class InDoubt(PullRankError):
 
 
 class _Again(Exception):
-    """Retry: the request was not done, or may be repeated; `wait_s` is the wait that Discord asks for."""
+    """Retry: Discord did not process the request, or it may be repeated; `wait_s` is the wait that Discord asks for."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)

@@ -206,7 +206,7 @@ class Announcements(Section):
 
 
 class DataSet(Section):
-    """What `pullrank dataset` may give away: the ranked submissions with their code and times."""
+    """What `pullrank dataset` may publish: the ranked submissions with their code and times."""
 
     license: Annotated[str, Like(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}", "an SPDX identifier, such as Apache-2.0")] = Field(
         description="The licence of all submissions, by its SPDX identifier: Apache-2.0."

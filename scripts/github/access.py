@@ -47,7 +47,7 @@ def require_token(rights: str, page: str = NEW_TOKEN) -> str:
 def require_repository(named: str | None = None, *, for_maintainers: bool = False) -> str:
     """The repository that the call names, the one that PullRank was installed from, or the origin of this clone.
 
-    What is `for_maintainers` never concerns the repository that PullRank was installed from, unless it is named.
+    A command `for_maintainers` uses the repository that PullRank was installed from only if it is named.
     """
     if named:
         return checked_repository(named, "--repo")

@@ -1,4 +1,4 @@
-"""Who offered a file first, whatever its names: later offers of the same file by others are copies.
+"""The first account that submitted a file, ignoring identifiers: later submissions of it by others are copies.
 
 A draft is public, so anybody can copy it and be merged first.  Intake therefore notes the fingerprint of each file that
 it admits (`scripts/bot/admission/copies.py`), with the time of the event by GitHub's clock.  A file that anybody may

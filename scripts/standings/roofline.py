@@ -24,7 +24,7 @@ from scripts.competition.settings import Gpu
 
 
 class Throughput(BaseModel):
-    """What a time makes of a case's work; None for what `work` does not count, and for an unknown limit.
+    """The throughput of a case at this time; None for what `work` does not count, and for an unknown limit.
 
     `tflops` are 10^12 operations per second in the number format `dtype`.  `limit` is the hardware's limit over the
     time: 1 is the limit.

@@ -113,7 +113,7 @@ def require_welcome(author: Account, competition: Competition) -> None:
 
 
 def why_banned(user_id: int, login: str, settings: Settings, moderated: Moderated) -> str:
-    """Why an account is banned: nothing of it is judged or merged.  Empty if it is not banned."""
+    """The reason for an account's ban, under which nothing of it is judged or merged; empty if it is not banned."""
     ban = settings.find_ban(user_id, login) or moderated.banned.get(user_id)
     return ban.reason if ban else ""
 

@@ -2,8 +2,8 @@
 
     head's tasks/  ──git objects──▶  a folder of plain files  ──load_task──▶  its faults, a line each
 
-The tree is hostile: the number of paths and each part of them are checked before any content is fetched; files that are
-too large are never sent; links are faults.  Everything is fetched by git, by hash, which uses no API requests.
+The tree is untrusted: the number of paths and each part of them are checked before any content is fetched; files that
+are too large are never sent; links are faults.  Everything is fetched by git, by hash, which uses no API requests.
 """
 
 from __future__ import annotations

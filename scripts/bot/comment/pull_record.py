@@ -4,10 +4,10 @@
     kept texts: the notice, and each board's last report  ─▶ words that the ledger lacks ┼─▶ PullComment
     sections that the writer or a check run knows         ─▶ reports that are new        ┘
 
-No state is read from the comment.  But only its text has the notice, and without it each write would cost a request for
-every commit whose reports it shows: the ledger has no judgements of drafts, and check runs are listed by commit.  So a
-writer keeps the texts of the comment that it replaces.  A board's text names its request; if it is missing, the check
-run has it.
+The ledger and the check runs decide each board's state here.  But only the comment's text has the notice, and without
+it each write would cost a request for every commit whose reports it shows: the ledger has no judgements of drafts, and
+check runs are listed by commit.  So a writer keeps the texts of the comment that it replaces.  A board's text names its
+request; if it is missing, the check run has it.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def check_without_report(request: Request, ending: Ending | None = None) -> Chec
 
 
 def section_of_check(request: Request, check: CheckRun) -> BoardSection | None:
-    """The section as a check run says; None if that is of another request, or not done."""
+    """The section from a finished check run of this request; None for any other check run."""
     if check.external_id != request.id or not check.state.is_done:
         return None
     state = state_of_check(check)

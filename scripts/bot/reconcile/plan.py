@@ -3,13 +3,13 @@
 open, never had a run          ──▶  Start          start evaluate.yml again
 open, its run has ended        ──▶  Deliver        the run's result; without a judgement: failed, and requested again
 open, no longer wanted         ──▶  End            banned; or the event that should have ended it was lost
-withdrawn, its run goes on     ──▶  Stop           a machine works for nobody
+withdrawn, its run goes on     ──▶  Stop           its run, which takes a machine's time
 the comment is out of date     ──▶  Tell           that it is queued; how it ended: Tell, or Deliver again
-first, and never reviewed      ──▶  Hold           a time not good enough for that came to lead
+first, and never reviewed      ──▶  Hold           its time needed no review until it came to lead
 its row's duel is due          ──▶  Rematch        judge it again, against the current champion
 its row is provisional         ──▶  Rematch        judge it again, when its machine has nothing else to do
 judged, it makes a row         ──▶  MergePull
-judged, improves nothing       ──▶  Close          after two quiet weeks
+judged, improves nothing       ──▶  Close          after two weeks without activity
 our comment is there twice     ──▶  Drop           the younger one
 judged since the last build    ──▶  Publish
 one of its events was lost, or

@@ -1,4 +1,4 @@
-"""Who else writes to the ledger?  Whoever may push can forge a result, so each such push is named.
+"""List pushes to the ledger that the bot did not make: anyone who can push can forge a result.
 
 GitHub's activity log of the branch ─▶ pushes that are not the bot's ─▶ git: which files ─▶ a line for each
 
@@ -37,7 +37,7 @@ def find_strangers(context: BotContext, now: datetime) -> Iterator[str]:
 
 
 def _line(push: Push, fork: Fork) -> str:
-    """What is odd about a push; empty if it only added decisions."""
+    """A description of a suspicious push; empty if it only added decisions."""
     who = (
         f"ledger: {push.actor.login} (account {push.actor.id}) pushed {push.after[:7]} at {push.at:%Y-%m-%d %H:%M} UTC"
     )

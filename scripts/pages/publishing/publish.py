@@ -80,7 +80,7 @@ class SiteReport:
 
     @property
     def lines(self) -> Iterator[str]:
-        """Lines for maintainers: files that were left out, and oddities."""
+        """Lines for maintainers: files that were left out, and unexpected findings."""
         yield from (f"left out: {fault}" for fault in self.faults)
         yield from (f"odd: {note}" for note in self.notes)
 
