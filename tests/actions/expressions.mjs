@@ -18,7 +18,7 @@ function evaluate({ expression, contexts, status, is_condition }) {
   const known = JSON.parse(JSON.stringify(contexts), data.reviver);
   const found = parsed ? new Evaluator(parsed, known, functions).evaluate() : new data.BooleanData(true);
   if (is_condition) {
-    // What asks for no status itself runs only if all before it went well.
+    // A condition without a status function also requires that everything before has succeeded.
     const asks = tokens.some((token, at) => functions.has(token.lexeme.toLowerCase()) && tokens[at + 1]?.lexeme === "(");
     return { value: truthy(found) && (asks || status.success) };
   }

@@ -1,5 +1,4 @@
-"""Print a lot, to stdout and stderr, with colours, from native code and children; warn; log; leave a line
-unfinished."""
+"""Print a lot, to stdout and stderr, with colours, natively and from children; warn; log; leave a line unfinished."""
 
 import logging
 import os

@@ -6,7 +6,7 @@
 // process that is stopped in the middle of a slice is passed over.  Times are the machine's own.
 //
 // Environment: FAKE_GPU_ABSENT, FAKE_GPU_MPS, FAKE_GPU_EXCLUSIVE; FAKE_GPU_BYTES limits the size of one allocation;
-// with FAKE_GPU_SHRINKS, who has a descriptor of memory can change its size, as nobody can on a GPU.
+// with FAKE_GPU_SHRINKS, a process with a descriptor of memory can change its size, which is impossible on a GPU.
 
 #include <atomic>
 #include <condition_variable>

@@ -112,7 +112,7 @@ def _owners(text: str, path: str) -> list[str]:
 
 
 def _has_other_workflows(call: Call, tip: str, pull: Pull) -> bool:
-    """Whether the head's workflow files are not those of its base branch, whoever changed them.
+    """Whether the head's workflow files differ from those of its base branch, whoever changed them.
 
     GitHub then treats the merge as one that changes workflows, even if only the base has moved on.
     """
