@@ -228,8 +228,9 @@ def test_a_forged_time_is_not_good(library: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_clock_of_kernels_is_compared_with_events(library: str) -> None:
-    shown, _ = measure_clock(library)
-    assert float(shown.removesuffix("%")) >= 0  # a busy machine only adds time
+    measured = [measure_clock(library) for _ in range(10)]
+    assert all(float(shown.removesuffix("%")) >= 0 for shown, _ in measured)  # a busy machine only adds time
+    assert any(is_good for _, is_good in measured)
 
 
 def test_the_border_and_the_frame_need_no_package() -> None:

@@ -47,6 +47,8 @@ class Taken:
     low: float | None = None
     high: float | None = None
     bound_us: float | None = None
+    is_disturbed: bool = False
+    """In a rehearsal, which times a CPU: other programs used the cores, so the ratio shows nothing."""
 
     @property
     def is_right(self) -> bool | None:
@@ -55,8 +57,8 @@ class Taken:
 
     @property
     def is_far_off(self) -> bool:
-        """Whether even an interval of twice the width would not contain it."""
-        if self.ratio is None or self.low is None or self.high is None:
+        """Whether even an interval of twice the width would not contain it, although nothing disturbed it."""
+        if self.is_disturbed or self.ratio is None or self.low is None or self.high is None:
             return False
         return abs(log(self.ratio)) > log(self.high / self.low)
 
@@ -167,10 +169,7 @@ def probes(options: CheckOptions) -> Iterator[Probe]:
 
 
 def measure(options: CheckOptions, *, way: str, kernels: Sequence[TimedKernel]) -> ProbeAnswer:
-    """Measure each kernel by one method; none of the judge's ratios may be far from the true one.
-
-    A rehearsal may run beside other work, which moves its times.  So there they decide nothing.
-    """
+    """Measure each kernel by one method; none of the judge's ratios may be far from the true one."""
     from scripts.common.text import format_us
 
     with board_of(kernels, rehearse=options.rehearse) as board:
@@ -180,8 +179,7 @@ def measure(options: CheckOptions, *, way: str, kernels: Sequence[TimedKernel]) 
         seconds = time.monotonic() - start
     words = "; ".join(f"{one.kernel}: {format_us(one.us)}{one.against_itself}" for one in taken)
     data = {"way": way, "seconds": seconds, "taken": [asdict(one) for one in taken]}
-    is_good = options.rehearse or not any(one.is_far_off for one in taken)
-    return ProbeAnswer(words=words, is_good=is_good, data=data)
+    return ProbeAnswer(words=words, is_good=not any(one.is_far_off for one in taken), data=data)
 
 
 @contextmanager
@@ -229,6 +227,7 @@ def _judge(board: Board, kernels: Sequence[str], options: CheckOptions) -> Itera
             low=case.timing.ratio.low,
             high=case.timing.ratio.high,
             bound_us=case.timing.bound_us,
+            is_disturbed=options.rehearse and not judgement.machine.quiet,
         )
 
 

@@ -72,7 +72,7 @@ class _Step:
     message: str
 
     def excess_us(self, call: Outside, company: float = 0.0) -> float:
-        """How much longer it took than other work explains, if that had the share `company` of the window."""
+        """Microseconds above the limit that other work with the share `company` of the window does not explain."""
         return max(0.0, self.took(call) - company * self.within(call) - self.limit(call))
 
 
