@@ -210,12 +210,13 @@ def check(faults: Sequence[Fault], root: Path, jobs: int, say=click.echo) -> boo
         workshop = Workshop(root, Path(folder), jobs)
         pool = ThreadPoolExecutor(jobs)
         try:
-            tests = list(dict.fromkeys(test for fault in faults for test in fault.tests))
-            alone = dict(zip(tests, pool.map(lambda test: _run_alone(workshop, test), tests), strict=True))
-            for test, ended in alone.items():
+            tests = sorted({test for fault in faults for test in fault.tests})
+            files = [list(group) for _, group in itertools.groupby(tests, lambda test: test.split("::")[0])]
+            without = dict(itertools.chain(*pool.map(lambda group: _run_without(workshop, group).items(), files)))
+            for test, ended in without.items():
                 if ended.by or ended.trouble:
                     say(f"not green without a fault: {test}: {ended.by or ended.trouble}")
-            results = pool.map(lambda fault: _try(fault, workshop, alone), faults)
+            results = pool.map(lambda fault: _try(fault, workshop, without), faults)
             caught = [_say(fault, ended, say) for fault, ended in zip(faults, results, strict=True)]
             return all(caught)
         finally:
@@ -223,15 +224,19 @@ def check(faults: Sequence[Fault], root: Path, jobs: int, say=click.echo) -> boo
             pool.shutdown(cancel_futures=True)
 
 
-def _run_alone(workshop: Workshop, test: str) -> Ended:
+def _run_without(workshop: Workshop, tests: Sequence[str]) -> dict[str, Ended]:
+    """Run the tests of one file without a fault: together, and one by one only if they do not all pass."""
     with workshop.copy() as copy:
-        return workshop.run(copy, [test], 6 * LEAST_S)
+        ended = workshop.run(copy, tests, 6 * LEAST_S)
+    if len(tests) == 1 or not (ended.by or ended.trouble):
+        return dict.fromkeys(tests, ended)
+    return {test: _run_without(workshop, [test])[test] for test in tests}
 
 
-def _try(fault: Fault, workshop: Workshop, alone: dict[str, Ended]) -> Ended:
-    if bad := [test for test in fault.tests if alone[test].by or alone[test].trouble]:
+def _try(fault: Fault, workshop: Workshop, without: dict[str, Ended]) -> Ended:
+    if bad := [test for test in fault.tests if without[test].by or without[test].trouble]:
         return Ended(by="", seconds=0.0, trouble=f"not tried, for without it these fail: {', '.join(bad)}")
-    limit_s = max(LEAST_S, 5 * sum(alone[test].seconds for test in fault.tests))
+    limit_s = max(LEAST_S, 5 * sum(without[test].seconds for test in fault.tests))
     with workshop.copy() as copy:
         sound = (copy / fault.file).read_bytes()
         try:
