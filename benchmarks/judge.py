@@ -119,7 +119,7 @@ def _players(board: Board, repeat: int) -> Steps:
             sandbox.warm_parent.await_warmth()
             steps["sandbox and warm parent"].append(time.perf_counter() - start)
             for _ in range(10):
-                with _timed(steps["a fresh player, loaded and killed"]), sandbox.seat(_null()) as player:
+                with _timed(steps["a fresh player, loaded and killed"]), sandbox.start_player(_null()) as player:
                     Referee(player, reference).load(10)
     return steps
 
@@ -136,7 +136,7 @@ def _call(board: Board, repeat: int) -> Steps:
     with Sandbox("bubblewrap", memory_gib=board.limits.memory_gib) as sandbox:
         sandbox.warm_parent.await_warmth()
         for _ in range(repeat):
-            with sandbox.seat(_null()) as player:
+            with sandbox.start_player(_null()) as player:
                 table = Referee(player, reference)
                 table.load(10)
                 for seed in range(_CALLS):

@@ -347,7 +347,7 @@ def _measure_cost(board: Board, raw: Raw) -> None:
         for done, size in enumerate(_SIZES * _PLAYERS, 1):
             began, deadline = time.monotonic(), Deadline.of(600, 60)
             params = {"size": size // _ITEM_BYTES}
-            with context.sandbox.seat(Runs(context).idler) as player:
+            with context.sandbox.start_player(Runs(context).idler) as player:
                 referee = Referee(player, reference)
                 referee.load(60)
                 referee.call(params, context.seed(), deadline, checked=False)

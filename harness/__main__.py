@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _MIN_PYTHON = (3, 11)
 _MIN_PYDANTIC = (2, 12)
 _INTERRUPTED = 130
-COMPANY = "PULLRANK_COMPANY"
+OTHER_WORK = "PULLRANK_OTHER_WORK"
 """An environment variable: with the value `allow`, other work on the machine does not keep a judging from ranking."""
 
 
@@ -156,7 +156,7 @@ def _judge(options: argparse.Namespace) -> _Made:
             run_url=options.run_url,
             reports=options.reports,
             profiled=profiled,
-            needs_quiet=order.mode is Mode.RANKED and os.environ.get(COMPANY) != "allow",
+            needs_quiet=order.mode is Mode.RANKED and os.environ.get(OTHER_WORK) != "allow",
         )
     verdict = judgement.verdict
     exit_code = {"AC": 0, "JE": 3}.get(verdict.value, 1)

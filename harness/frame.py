@@ -30,7 +30,7 @@ class Results:
     forfeit: Forfeit | None = None
     message: str = ""
     log: str = ""
-    company: tuple[float, ...] = ()
+    other_work: tuple[float, ...] = ()
     """The share of a core that other work took, for each run."""
     repeats: int = 0
     """How many runs were played again, because of other work or of a call that stalled."""
@@ -90,7 +90,11 @@ class Frame:
             forfeit=results.forfeit,
             claim=self.claim,
             machine=machine.as_timed(
-                self.machine, _states_of(results), results.company, repeats=results.repeats, waited_s=results.waited_s
+                self.machine,
+                _states_of(results),
+                results.other_work,
+                repeats=results.repeats,
+                waited_s=results.waited_s,
             ),
             sandbox=self.sandbox,
             harness=HarnessInfo(version=__version__, method=METHOD, digest=harness_digest()),

@@ -1,4 +1,4 @@
-"""Judge a submission on a board (`judge`), duel two files (`duel`), or judge several in one sandbox (`Sitting`).
+"""Judge a submission on a board (`judge`), duel two files (`duel`), or judge several in one sandbox (`JudgeSession`).
 
 judge     starts the sandbox, in which the warm parent imports torch
 game      imports torch in the meantime; then plays build, tests, benchmarks, duel
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _UNWATCHED = "a GPU driver that reports clocks and load during runs: they are not watched"
 
-__all__ = ["Dueled", "Sitting", "duel", "judge", "open_context"]
+__all__ = ["Dueled", "JudgeSession", "duel", "judge", "open_context"]
 
 
 def judge(
@@ -159,7 +159,7 @@ def duel(
     return Dueled(a=judgements["A"], b=judgements["B"], duel=match.duel)
 
 
-class Sitting:
+class JudgeSession:
     """Judges several submissions on one board, one after the other, in one sandbox.
 
     Each has its own players and cache, like the sides of a duel, and the sandbox's health is checked after each.
@@ -200,7 +200,7 @@ class Sitting:
         """
         if self.board.task.is_refereed:
             with contextlib.suppress(PullRankError):
-                self._stand()
+                self._open_context()
 
     def judge(
         self, submission: Submission, mode: Mode, *, pairs: int = MIN_PAIRS, until_failure: bool = False
@@ -217,7 +217,7 @@ class Sitting:
         if results := _play_without_referee(frame, submission, mode, self._on_progress):
             return frame.judgement(submission, mode, results)
         try:
-            context = self._stand()
+            context = self._open_context()
             results = self._play(context, submission, mode, pairs, until_failure=until_failure)
         except BaseException:
             self._context = None
@@ -230,7 +230,7 @@ class Sitting:
         self._kind = self._kind or choose_kind(self._sandbox)
         return self._kind
 
-    def _stand(self) -> Context:
+    def _open_context(self) -> Context:
         """The context, in a sandbox that is started if there is none."""
         if not self._context:
             context = open_context(
@@ -356,7 +356,7 @@ def _results_of(game: Game) -> Results:
         forfeit=game.forfeit,
         message=game.message,
         log=game.log,
-        company=tuple(game.runs.company),
+        other_work=tuple(game.runs.other_work),
         repeats=quiet.repeats if quiet else 0,
         waited_s=quiet.waited_s if quiet else 0.0,
     )

@@ -20,7 +20,10 @@ from pathlib import Path
 import pytest
 
 CAUSES = {
-    "walls up and down": ["harness.sandbox.sandbox:Sandbox.__enter__", "harness.sandbox.sandbox:Sandbox.__exit__"],
+    "sandboxes start and end": [
+        "harness.sandbox.sandbox:Sandbox.__enter__",
+        "harness.sandbox.sandbox:Sandbox.__exit__",
+    ],
     "warm parents import torch": ["harness.sandbox.warm_parent:WarmParent.await_warmth"],
     "players start and end": [
         "harness.sandbox.player_handle:PlayerHandle.__init__",
@@ -28,7 +31,7 @@ CAUSES = {
         "harness.sandbox.player_handle:PlayerHandle.close",
     ],
     "players compute": ["harness.sandbox.player_handle:PlayerHandle.receive"],
-    "the judge's own work": ["harness.judge:judge", "harness.judge:duel", "harness.judge:Sitting.judge"],
+    "the judge's own work": ["harness.judge:judge", "harness.judge:duel", "harness.judge:JudgeSession.judge"],
     "sites built": ["scripts.pages.publishing.publish:build_site"],
     "browser": ["playwright._impl._sync_base:SyncBase._sync"],
     "sleeps": ["time:sleep"],

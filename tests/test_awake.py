@@ -22,7 +22,7 @@ from harness.sandbox.sandbox import PlayerFiles, Sandbox
 endless = "import os\\nos.fork()\\nwhile True: pass"
 with Sandbox(sys.argv[1], memory_gib=1, use_cgroup=sys.argv[2] == "freezer") as sandbox:
     sandbox.keep_awake()
-    with sandbox.seat(PlayerFiles(name="endless", files={"submission.py": endless})) as player:
+    with sandbox.start_player(PlayerFiles(name="endless", files={"submission.py": endless})) as player:
         player.send({"do": "load"})
         while len([*freezer.descendants(player._keeper)]) < 2:
             time.sleep(0.01)

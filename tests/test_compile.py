@@ -14,7 +14,7 @@ import pytest
 
 from harness.gpu.device import REHEARSAL
 from harness.inside.library import load_kernel
-from harness.judge import Sitting, judge, open_context
+from harness.judge import JudgeSession, judge, open_context
 from harness.records.errors import JudgeError, SubmissionError, TaskError
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult
@@ -60,16 +60,16 @@ def submission(source: str) -> Submission:
 
 
 @pytest.fixture(scope="module")
-def sitting() -> Iterator[Sitting]:
+def session() -> Iterator[JudgeSession]:
     """One sandbox for all files of the host's compiler."""
-    with Sitting(CPU) as made:
+    with JudgeSession(CPU) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def impatient() -> Iterator[Sitting]:
+def impatient() -> Iterator[JudgeSession]:
     """The same with little time and memory for the compiler."""
-    with Sitting(replace(CPU, limits=replace(CPU.limits, compile_timeout_s=8, memory_gib=1))) as made:
+    with JudgeSession(replace(CPU, limits=replace(CPU.limits, compile_timeout_s=8, memory_gib=1))) as made:
         yield made
 
 
@@ -226,15 +226,15 @@ def test_a_missing_function_is_named() -> None:
 @pytest.mark.walls
 @needs_gxx
 @pytest.mark.parametrize("example", AXPY.examples, ids=lambda example: f"{example.verdict.folder}/{example.path.stem}")
-def test_examples_of_a_compiled_task_get_the_verdicts_of_their_folders(example: Example, sitting: Sitting) -> None:
-    judgement = sitting.judge(read_submission(example.path, login="ada"), Mode.TEST)
+def test_examples_of_a_compiled_task_get_the_verdicts_of_their_folders(example: Example, session: JudgeSession) -> None:
+    judgement = session.judge(read_submission(example.path, login="ada"), Mode.TEST)
     assert judgement.verdict is example.verdict, judgement.message
 
 
 @pytest.mark.walls
 @needs_gxx
-def test_a_compiled_submission_is_timed_beside_a_compiled_anchor(sitting: Sitting) -> None:
-    judgement = sitting.judge(submission(RIGHT), Mode.BENCHMARK)
+def test_a_compiled_submission_is_timed_beside_a_compiled_anchor(session: JudgeSession) -> None:
+    judgement = session.judge(submission(RIGHT), Mode.BENCHMARK)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     [benchmark] = judgement.benchmarks
     assert benchmark.timing and benchmark.timing.anchor_us > 0
@@ -243,8 +243,8 @@ def test_a_compiled_submission_is_timed_beside_a_compiled_anchor(sitting: Sittin
 
 @pytest.mark.walls
 @needs_gxx
-def test_a_compile_error_starts_with_the_line_at_fault_and_logs_everything(sitting: Sitting) -> None:
-    judgement = sitting.judge(submission(f"{BUILD} {{\n  y[0] = z;\n}}\n"), Mode.TEST)
+def test_a_compile_error_starts_with_the_line_at_fault_and_logs_everything(session: JudgeSession) -> None:
+    judgement = session.judge(submission(f"{BUILD} {{\n  y[0] = z;\n}}\n"), Mode.TEST)
     assert judgement.verdict is Verdict.COMPILE_ERROR
     assert judgement.message == "submission.cu:2: 'z' was not declared in this scope"
     assert "y[0] = z;" in judgement.log
@@ -252,8 +252,8 @@ def test_a_compile_error_starts_with_the_line_at_fault_and_logs_everything(sitti
 
 @pytest.mark.walls
 @needs_gxx
-def test_output_printed_before_a_crash_is_kept(sitting: Sitting) -> None:
-    judgement = sitting.judge(
+def test_output_printed_before_a_crash_is_kept(session: JudgeSession) -> None:
+    judgement = session.judge(
         submission(f'#include <cstdio>\n#include <cstdlib>\n{BUILD} {{ printf("so far\\n"); abort(); }}\n'), Mode.TEST
     )
     assert judgement.verdict is Verdict.RUN_TIME_ERROR
@@ -262,7 +262,7 @@ def test_output_printed_before_a_crash_is_kept(sitting: Sitting) -> None:
 
 @pytest.mark.walls
 @needs_gxx
-def test_a_library_cannot_replace_itself_after_compilation(sitting: Sitting) -> None:
+def test_a_library_cannot_replace_itself_after_compilation(session: JudgeSession) -> None:
     """A library that replaces itself while the build tries it changes nothing for later players."""
     replaces = """
 #include <cstdio>
@@ -272,7 +272,7 @@ __attribute__((constructor)) static void replace() {
     puts("tried");
 }
 """
-    judgement = sitting.judge(submission(replaces + RIGHT), Mode.TEST)
+    judgement = session.judge(submission(replaces + RIGHT), Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     assert "tried" in judgement.log
 
@@ -297,7 +297,7 @@ __attribute__((constructor)) static void replace() {
     ids=["templates", "data", "an endless file", "endless words", "itself", "the reference"],
 )  # fmt: skip
 def test_source_that_overwhelms_the_compiler_is_the_submissions_fault(
-    source: str, verdicts: set[Verdict], impatient: Sitting
+    source: str, verdicts: set[Verdict], impatient: JudgeSession
 ) -> None:
     judgement = impatient.judge(submission(source + RIGHT), Mode.TEST)
     assert judgement.verdict in verdicts, judgement.message

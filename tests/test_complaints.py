@@ -15,7 +15,7 @@ from harness.gpu import cpu, cuda
 from harness.gpu.device import REHEARSAL, Device
 from harness.gpu.gpu_errors import advise, explain, is_out_of_memory
 from harness.inside.protocol import Failed
-from harness.judge import Sitting
+from harness.judge import JudgeSession
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Foul, Verdict
@@ -148,8 +148,8 @@ def custom_kernel(data):
 
 @pytest.mark.walls
 def test_rocms_last_words_before_an_abort_become_the_message() -> None:
-    with Sitting(BOARD, device=REHEARSAL) as sitting:
-        judgement = sitting.judge(Submission(login="ada", source=ABORTS, name="submission.py"), Mode.TEST)
+    with JudgeSession(BOARD, device=REHEARSAL) as session:
+        judgement = session.judge(Submission(login="ada", source=ABORTS, name="submission.py"), Mode.TEST)
     assert judgement.verdict is Verdict.RUN_TIME_ERROR
     assert judgement.message == (
         "The process crashed: SIGABRT (aborted). Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f. "
@@ -183,13 +183,13 @@ BOARD = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 def test_a_gpu_broken_after_a_player_voids_the_judging() -> None:
     gpu = FailingGpu(name="cpu", is_staged=True, trouble=[""])
     crash = Submission(login="ada", source=b"def custom_kernel(data): raise ValueError('odd')\n", name="submission.py")
-    with Sitting(BOARD, device=gpu) as sitting:
-        assert sitting.judge(crash, Mode.TEST).verdict is Verdict.RUN_TIME_ERROR
+    with JudgeSession(BOARD, device=gpu) as session:
+        assert session.judge(crash, Mode.TEST).verdict is Verdict.RUN_TIME_ERROR
         gpu.trouble.append("the GPU does not work: CUDA error: unknown error")
         with pytest.raises(JudgeError, match="after a player ended, the GPU does not work"):
-            sitting.judge(crash, Mode.TEST)
+            session.judge(crash, Mode.TEST)
         gpu.trouble.append("")
-        assert sitting.judge(crash, Mode.TEST).verdict is Verdict.RUN_TIME_ERROR
+        assert session.judge(crash, Mode.TEST).verdict is Verdict.RUN_TIME_ERROR
 
 
 @pytest.mark.walls
@@ -199,7 +199,7 @@ def test_a_player_without_access_to_the_gpu_is_a_judging_error() -> None:
     entry = PlayerFiles(name="test", files={"submission.py": "raise SystemExit\n"})
     with (
         Sandbox("bubblewrap", memory_gib=4, device=absent) as sandbox,
-        sandbox.seat(entry) as player,
+        sandbox.start_player(entry) as player,
         pytest.raises(JudgeError, match=r"could not open its GPU, but the referee could: .+; "),
     ):
         Referee(player, cast(Any, None), absent).load(10.0)
@@ -208,7 +208,7 @@ def test_a_player_without_access_to_the_gpu_is_a_judging_error() -> None:
 @pytest.mark.walls
 def test_importing_a_missing_package_is_a_compile_error() -> None:
     file = Submission(login="ada", source=b"import no_such_thing\n" + GOOD, name="submission.py")
-    with Sitting(BOARD, device=REHEARSAL) as sitting:
-        judgement = sitting.judge(file, Mode.TEST)
+    with JudgeSession(BOARD, device=REHEARSAL) as session:
+        judgement = session.judge(file, Mode.TEST)
     assert judgement.verdict is Verdict.COMPILE_ERROR
     assert "No module named 'no_such_thing'; it is not installed" in judgement.message

@@ -35,11 +35,11 @@ from harness.inside.protocol import (
 )
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from harness.reference.values import UnsupportedInput, deal
+from harness.reference.values import UnsupportedInput, flatten
 from harness.sandbox.bubblewrap import ENVIRONMENT
 from harness.task.submission import Submission
 from harness.task.task import load_task
-from tests.sittings import Sittings
+from tests.judge_sessions import JudgeSessions
 
 FOLDER = Path(__file__).parent / "controls"
 TASKS = {"sort": FOLDER.parent / "exploits" / "task", "blend": FOLDER / "task"}
@@ -58,7 +58,7 @@ class Control:
 
 
 CONTROLS = sorted(map(Control, sorted(FOLDER.glob("*.py"))), key=lambda control: control.task)
-"""Sorted by task: one sitting judges all controls of a task."""
+"""Sorted by task: one session judges all controls of a task."""
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +71,13 @@ def boards():
 
 @pytest.fixture(scope="module")
 def judged(boards, load):
-    sittings = Sittings()
+    sessions = JudgeSessions()
 
     def judged(task, source, mode=Mode.TEST):
-        return sittings.judge(boards[task], Submission(login="honest", source=source, name="submission.py"), mode)
+        return sessions.judge(boards[task], Submission(login="honest", source=source, name="submission.py"), mode)
 
     yield judged
-    sittings.close()
+    sessions.close()
 
 
 @pytest.mark.walls
@@ -180,7 +180,7 @@ def test_an_import_that_fails_with_a_long_message_is_a_compile_error(judged):
     ids=["values", "levels", "dimensions", "text"],
 )
 def test_a_kernel_may_return_values_as_large_as_the_references(largest):
-    deal(largest)
+    flatten(largest)
     assert read_answer(b'{"is":"done","output":%s}' % describe(largest).encode())
 
 
@@ -191,4 +191,4 @@ def test_a_kernel_may_return_values_as_large_as_the_references(largest):
 )
 def test_a_task_value_too_large_for_a_kernel_to_return_is_refused(too_large):
     with pytest.raises(UnsupportedInput):
-        deal(too_large)
+        flatten(too_large)

@@ -35,7 +35,7 @@ from harness.referee.referee import Referee
 from harness.reference import checker, values
 from harness.rules.context import Context
 from harness.sandbox import bubblewrap, freezer
-from harness.sandbox.company import cpu_ns_of
+from harness.sandbox.other_work import cpu_ns_of
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import Sandbox
 from harness.task.submission import read_submission
@@ -145,9 +145,9 @@ def check_the_first_output_only(patch):
 def check_against_the_players_inputs(patch):
     play = HostMemory.play
 
-    def play_and_read_inputs(self, hands, deadline, **rest):
-        played = play(self, hands, deadline, **rest)
-        for tensor, address in zip(hands[0].tensors, self._addresses, strict=True):
+    def play_and_read_inputs(self, inputs, deadline, **rest):
+        played = play(self, inputs, deadline, **rest)
+        for tensor, address in zip(inputs[0].tensors, self._addresses, strict=True):
             cpu.read_memory(self.orders.player.pid, address, tensor.data_ptr(), values.span_bytes(tensor))
         return played
 
@@ -207,8 +207,8 @@ def linger_before_the_window(patch):
     """As a slow referee might, so that an attack that uses this time need not hit the right moment."""
     reveal = HostMemory.reveal
 
-    def reveal_and_linger(self, hand, deadline):
-        reveal(self, hand, deadline)
+    def reveal_and_linger(self, flat, deadline):
+        reveal(self, flat, deadline)
         before = used_s(self.orders.player.pid)
         time.sleep(LINGER_S)
         WORKED_S.append(used_s(self.orders.player.pid) - before)

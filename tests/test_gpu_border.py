@@ -50,11 +50,11 @@ WRONG = {"idle", "unfinished", "guess", "gate opened", "stale", "swapped", "move
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("wrong size", "killed")])
 def test_no_player_forges_a_time(library: str, kind: str) -> None:
     with Border(kind, library) as border:
-        border.seat()
+        border.give_memory()
         if kind in ("stale", "kept"):
             border.play(0)
         if kind == "kept":
-            border.seat()
+            border.give_memory()
         for _ in range(3):
             call = border.play(WAIT_US)
             assert call.is_right is (kind not in WRONG) or kind == "late"
@@ -64,7 +64,7 @@ def test_no_player_forges_a_time(library: str, kind: str) -> None:
 @pytest.mark.parametrize(("kind", "defence"), STOPPED.items())
 def test_an_attack_succeeds_without_the_defence_that_stops_it(library: str, kind: str, defence: str) -> None:
     with Border(kind, library) as border:
-        border.seat()
+        border.give_memory()
         if kind == "stale":
             border.play(0)
         call = border.play(LONG_US, **{defence: False})
@@ -139,9 +139,9 @@ def test_a_gpu_that_keeps_no_lines_in_its_cache_is_not_asked_to_reset_them(
 
 def test_a_player_that_maps_a_wrong_size_or_ends_fails(library: str) -> None:
     with Border("wrong size", library) as border, pytest.raises(PlayerError, match="CUDA_ERROR_INVALID_VALUE"):
-        border.seat()
+        border.give_memory()
     with Border("killed", library) as border:
-        border.seat()
+        border.give_memory()
         with pytest.raises(PlayerError, match="ended"):
             border.play(0)
 
@@ -197,7 +197,7 @@ def test_a_machine_without_a_gpu_is_named(library: str, monkeypatch: pytest.Monk
 
 def test_two_contexts_never_run_at_once_on_this_driver(library: str) -> None:
     with Border("honest", library) as border:
-        border.seat()
+        border.give_memory()
         counting, overlaps, costs = border.find_overlaps(20)
     assert overlaps == 0 and len(costs) == counting
 

@@ -93,7 +93,7 @@ def load(player):
 
 
 def end_of(sandbox, entry):
-    with sandbox.seat(entry) as player, pytest.raises(Foul) as caught:
+    with sandbox.start_player(entry) as player, pytest.raises(Foul) as caught:
         load(player)
     return caught.value.verdict, caught.value.message
 
@@ -107,7 +107,7 @@ def test_a_player_that_exceeds_the_boards_gpu_memory_limit_is_ended(sandbox, led
 
 def test_a_player_within_the_limit_runs_and_the_next_starts_from_zero(sandbox, ledger):
     for _ in range(3):
-        with sandbox.seat(holding(ledger, 0.8, "pass")) as player:
+        with sandbox.start_player(holding(ledger, 0.8, "pass")) as player:
             assert isinstance(load(player), Loaded)
             for source in player._memory.sources:
                 source.look()
@@ -115,7 +115,7 @@ def test_a_player_within_the_limit_runs_and_the_next_starts_from_zero(sandbox, l
 
 def test_the_referee_keeps_a_quarter_of_the_card_without_a_limit(sandbox, ledger, monkeypatch):
     monkeypatch.setattr(sandbox, "gpu_memory_bytes", None)
-    with sandbox.seat(holding(ledger, 4.9, "pass")) as player:
+    with sandbox.start_player(holding(ledger, 4.9, "pass")) as player:
         assert isinstance(load(player), Loaded)
     assert end_of(sandbox, holding(ledger, 5.1))[1] == "Used 5.1 GiB of the GPU's memory; the limit is 5 GiB."
     monkeypatch.setattr(sandbox, "gpu_memory_bytes", 100 * GIB)  # more than there is
@@ -125,18 +125,18 @@ def test_the_referee_keeps_a_quarter_of_the_card_without_a_limit(sandbox, ledger
 def test_gpu_memory_held_by_another_process_voids_the_judging(sandbox, ledger, monkeypatch):
     monkeypatch.setattr(watched_memory, "_RETURN_S", 0.2)
     with contextlib.ExitStack() as stack:
-        player = stack.enter_context(sandbox.seat(holding(ledger, 0.5, "pass")))
+        player = stack.enter_context(sandbox.start_player(holding(ledger, 0.5, "pass")))
         assert isinstance(load(player), Loaded)
         (ledger / str(os.getpid())).write_text(str(2 * GIB))
         with pytest.raises(Foul, match=r"Used 2\.5 GiB"):
             player._memory.sources[1].look()
-        seat = stack.pop_all()
+        exits = stack.pop_all()
     with pytest.raises(JudgeError, match="full, but not because of the player"):
-        seat.close()
+        exits.close()
 
 
 def test_a_gpu_that_falls_off_the_bus_is_not_the_players_fault(sandbox, ledger):
-    with sandbox.seat(holding(ledger, 0.5, "pass")) as player:
+    with sandbox.start_player(holding(ledger, 0.5, "pass")) as player:
         assert isinstance(load(player), Loaded)
         away = ledger.rename(ledger.with_name("away"))
         try:
@@ -148,14 +148,14 @@ def test_a_gpu_that_falls_off_the_bus_is_not_the_players_fault(sandbox, ledger):
 
 def test_a_player_is_killed_even_if_the_gpu_falls_off_the_bus(sandbox, ledger):
     with contextlib.ExitStack() as stack:
-        player = stack.enter_context(sandbox.seat(holding(ledger, 2.5)))
+        player = stack.enter_context(sandbox.start_player(holding(ledger, 2.5)))
         with pytest.raises(Foul, match=r"Used 2\.5 GiB"):
             load(player)
-        pid, seat = player.pid, stack.pop_all()
+        pid, exits = player.pid, stack.pop_all()
     away = ledger.rename(ledger.with_name("away"))
     try:
         with pytest.raises(JudgeError, match="no longer reports memory use"):
-            seat.close()
+            exits.close()
     finally:
         away.rename(ledger)
     assert not os.path.exists(f"/proc/{pid}")

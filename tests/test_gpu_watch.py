@@ -14,7 +14,7 @@ from harness.gpu.device import REHEARSAL, Device
 from harness.gpu.gpu_facts import find_meter
 from harness.gpu.gpu_nodes import GpuNode
 from harness.gpu.gpu_watch import GpuWatch
-from harness.judge import Sitting, judge, open_context
+from harness.judge import JudgeSession, judge, open_context
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
@@ -137,8 +137,8 @@ def test_the_watch_claims_nothing_without_a_driver():
 
 
 def test_a_judgement_records_the_gpus_state_after_each_run(device):
-    with Sitting(BOARD, device=device, sandbox="none") as sitting:
-        judgement = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
+    with JudgeSession(BOARD, device=device, sandbox="none") as session:
+        judgement = session.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
     read = Judgement.from_json(judgement.to_json())
     assert read.benchmarks[0].timing.gpu == (GpuState(clock_mhz=1980, temperature_c=50, power_w=400),) * 4
     assert (read.machine.clock_mhz, read.machine.temperature_c) == (1980, 50)
@@ -146,8 +146,8 @@ def test_a_judgement_records_the_gpus_state_after_each_run(device):
 
 
 def test_a_cpu_judgement_contains_no_gpu_states():
-    with Sitting(BOARD, device=REHEARSAL, sandbox="none") as sitting:
-        text = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2).to_json()
+    with JudgeSession(BOARD, device=REHEARSAL, sandbox="none") as session:
+        text = session.judge(submission(GOOD), Mode.BENCHMARK, pairs=2).to_json()
     assert '"gpu": [' not in text
 
 
@@ -166,8 +166,8 @@ def test_a_duel_is_not_decided_on_a_throttled_gpu(device, root):
 
 
 def test_a_benchmark_on_a_throttled_gpu_is_judged_with_a_note(device, root):
-    with Sitting(BOARD, device=device, sandbox="none") as sitting:
-        judgement = sitting.judge(which_makes(root, "reasons", 0x80), Mode.BENCHMARK, pairs=2)
+    with JudgeSession(BOARD, device=device, sandbox="none") as session:
+        judgement = session.judge(which_makes(root, "reasons", 0x80), Mode.BENCHMARK, pairs=2)
     assert judgement.verdict is Verdict.ACCEPTED and not judgement.machine.quiet
     assert "4 of 4 runs cannot be ranked: it is throttled: power brake" in judgement.machine.note
 
@@ -177,11 +177,11 @@ def test_a_busy_gpu_shared_with_others_is_not_called_cheating(device, root):
         f"import os\ndef custom_kernel(data):\n    open('{root}/busy', 'w').write(str(os.getpid()))\n"
         "    return data + 1\n"
     )
-    with Sitting(BOARD, device=device, sandbox="none") as sitting:
-        caught = sitting.judge(submission(source), Mode.BENCHMARK, pairs=2)
+    with JudgeSession(BOARD, device=device, sandbox="none") as session:
+        caught = session.judge(submission(source), Mode.BENCHMARK, pairs=2)
         shared = submission(source.replace("    return", f"    open('{root}/gpu/others', 'w').write('3')\n    return"))
         with pytest.raises(JudgeError, match="the GPU cannot be used for ranking now: 2 other processes use it"):
-            sitting.judge(shared, Mode.BENCHMARK, pairs=2)
+            session.judge(shared, Mode.BENCHMARK, pairs=2)
     assert caught.verdict is Verdict.SECURITY_VIOLATION
 
 

@@ -33,7 +33,7 @@ def sandbox():
     sandbox = Sandbox("bubblewrap", memory_gib=1, warm=False)
     sandbox.__enter__()
     built = PlayerFiles(name="built", files={}, cache="built")
-    with sandbox.seat(built, building=True):
+    with sandbox.start_player(built, building=True):
         pass
     sandbox.seal(built)
     yield sandbox
@@ -116,10 +116,10 @@ def test_the_health_check_names_any_damage(sandbox, damage, message):
 
 @pytest.mark.walls
 def test_damage_makes_the_judging_void_when_the_next_player_ends(sandbox):
-    seat = contextlib.ExitStack()
-    seat.enter_context(sandbox.seat(PlayerFiles(name="next", files={})))
+    exits = contextlib.ExitStack()
+    exits.enter_context(sandbox.start_player(PlayerFiles(name="next", files={})))
     with a_file_among_ours(sandbox), pytest.raises(JudgeError, match="the files shown to a player changed"):
-        seat.close()
+        exits.close()
 
 
 @pytest.mark.walls
@@ -218,12 +218,15 @@ def test_a_sandbox_with_an_unending_player_starts_no_other_but_closes_cleanly(mo
         raise Foul(Verdict.RUN_TIME_ERROR, "it does not end")
 
     with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
-        seat = contextlib.ExitStack()
-        seat.enter_context(sandbox.seat(PlayerFiles(name="endless", files={})))
+        exits = contextlib.ExitStack()
+        exits.enter_context(sandbox.start_player(PlayerFiles(name="endless", files={})))
         monkeypatch.setattr(freezer, "await_players_end", endless)
         with pytest.raises(Foul, match="it does not end"):
-            seat.close()
-        with pytest.raises(JudgeError, match="cannot start another"), sandbox.seat(PlayerFiles(name="next", files={})):
+            exits.close()
+        with (
+            pytest.raises(JudgeError, match="cannot start another"),
+            sandbox.start_player(PlayerFiles(name="next", files={})),
+        ):
             pass
         family = list(freezer.descendants(sandbox.warm_parent.process.pid))
     freezer.await_end(family, patience_s=30)

@@ -15,7 +15,7 @@ from harness.gpu.gpu_nodes import GpuNode
 from harness.inside import gpu_staging
 from harness.inside.gpu_staging import CudaClock, Staging
 from harness.inside.protocol import Filled, ProtocolError, Timed, read_answer
-from harness.judge import Sitting, judge
+from harness.judge import JudgeSession, judge
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Claim, Judgement
@@ -70,8 +70,8 @@ def submission(source):
 @pytest.fixture(scope="module")
 def play():
     """Judge one file after the other, in one sandbox."""
-    with Sitting(BOARD, device=REHEARSAL) as sitting:
-        yield lambda source, mode=Mode.BENCHMARK: sitting.judge(submission(source), mode)
+    with JudgeSession(BOARD, device=REHEARSAL) as session:
+        yield lambda source, mode=Mode.BENCHMARK: session.judge(submission(source), mode)
 
 
 @pytest.mark.alone
@@ -226,9 +226,9 @@ def test_the_referee_distinguishes_gross_lies_from_a_machines_stalls(calls, lie,
 
 def test_time_that_other_work_may_have_taken_is_not_blamed_on_a_player():
     waited = [call(inside_us=10_000.0, beside_us=10_000.0)] * 10
-    assert find_lie(waited, IDLE) and find_lie(waited, IDLE, company=0.2)
-    assert not find_lie(waited, IDLE, company=0.5)
-    assert find_lie([call(inside_us=10.0, beside_us=100_000.0)] * 10, IDLE, company=0.5)
+    assert find_lie(waited, IDLE) and find_lie(waited, IDLE, other_work=0.2)
+    assert not find_lie(waited, IDLE, other_work=0.5)
+    assert find_lie([call(inside_us=10.0, beside_us=100_000.0)] * 10, IDLE, other_work=0.5)
 
 
 @pytest.mark.parametrize(
@@ -352,9 +352,9 @@ def test_a_device_left_busy_by_a_stopped_player_exposes_the_cheat(tmp_path):
         f"    file = os.open({str(busy.work)!r}, os.O_WRONLY | os.O_CREAT)\n"
         "    os.write(file, b'%9d' % os.getpid())\n    os.close(file)\n"
     )
-    with Sitting(BOARD, device=busy, sandbox="none") as sitting:
-        caught = sitting.judge(submission(f"{leaves}    return data + 1\n"), Mode.BENCHMARK)
-        honest = sitting.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
+    with JudgeSession(BOARD, device=busy, sandbox="none") as session:
+        caught = session.judge(submission(f"{leaves}    return data + 1\n"), Mode.BENCHMARK)
+        honest = session.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
     assert caught.verdict is Verdict.SECURITY_VIOLATION
     assert "the referee's own work on it took 2000.0 µs; with an idle process, at most 40.0 µs" in caught.message
     assert honest.verdict is Verdict.ACCEPTED
@@ -368,7 +368,7 @@ def test_the_players_steps_copy_tensors_of_any_strides_in_and_out():
     torch = pytest.importorskip("torch")
     staging = Staging("cpu")
     host = [torch.zeros(3, 4).t(), torch.zeros(2, dtype=torch.bfloat16)]
-    given = staging.lay(host)
+    given = staging.allocate(host)
     host[0].copy_(torch.arange(12.0).reshape(4, 3))
     staging.fill()
     output, inside_us = staging.time(lambda data: {"a": (data[0] * 2, 7), "b": [data[1]]}, given)

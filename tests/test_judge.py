@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge import Sitting, judge
+from harness.judge import JudgeSession, judge
 from harness.records.errors import TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
@@ -20,7 +20,7 @@ from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decide
 from harness.records.verdict import Verdict
 from harness.rules import game, phase
 from harness.rules.context import Context
-from harness.sandbox.company import Company
+from harness.sandbox.other_work import OtherWork
 from harness.sandbox.starvation import Starvation
 from harness.sandbox.watched_memory import Meminfo
 from harness.task.submission import Champion, Submission
@@ -57,13 +57,13 @@ def read_again(judgement):
 
 
 @pytest.fixture
-def sitting(board):
+def session(board):
     """For files that differ only in their verdict; on all cores, of which the referee takes one."""
     ours = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores.ALL)
     try:
-        with Sitting(replace(board, limits=replace(board.limits, case_timeout_s=1))) as sitting:
-            yield sitting
+        with JudgeSession(replace(board, limits=replace(board.limits, case_timeout_s=1))) as session:
+            yield session
     finally:
         os.sched_setaffinity(0, ours)
 
@@ -107,8 +107,8 @@ def unsteady(monkeypatch):
         (AROUND.format("os.write(900, b'{\"is\": \"accepted\"}'); time.sleep(60)"), "SV", "forged a message"),
     ],
 )  # fmt: skip
-def test_each_kind_of_submission_gets_its_verdict_and_a_message(sitting, source, verdict, message):
-    judgement = read_again(sitting.judge(submission(source), Mode.TEST))
+def test_each_kind_of_submission_gets_its_verdict_and_a_message(session, source, verdict, message):
+    judgement = read_again(session.judge(submission(source), Mode.TEST))
     assert (judgement.verdict, message in judgement.message) == (verdict, True), judgement.message
 
 
@@ -135,8 +135,8 @@ def custom_kernel(data):
 """Leaves entries in the cache folder, like a file with torch.compile."""
 
 
-def test_what_compiles_lazily_is_called_in_the_build_with_each_benchmark_first(sitting):
-    judgement = sitting.judge(submission(LAZY.format(is_lazy=True, first="open(mark, 'w').close()")), Mode.BENCHMARK)
+def test_what_compiles_lazily_is_called_in_the_build_with_each_benchmark_first(session):
+    judgement = session.judge(submission(LAZY.format(is_lazy=True, first="open(mark, 'w').close()")), Mode.BENCHMARK)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     assert "called first in the build: True" in judgement.log
 
@@ -161,15 +161,15 @@ def test_only_the_first_call_of_what_compiles_lazily_may_take_longer(board):
 
 def test_a_player_that_starts_late_has_all_of_its_time_to_be_imported(board, monkeypatch):
     """On a busy machine, the start of a sandbox may take longer than the limit of the import after it."""
-    seat = Context.seat
+    start_player = Context.start_player
 
     @contextlib.contextmanager
-    def seat_late(self, *about, **options):
+    def start_late(self, *about, **options):
         time.sleep(2.5)
-        with seat(self, *about, **options) as player:
+        with start_player(self, *about, **options) as player:
             yield player
 
-    monkeypatch.setattr(Context, "seat", seat_late)
+    monkeypatch.setattr(Context, "start_player", start_late)
     hurried = replace(board, limits=replace(board.limits, compile_timeout_s=2))
     assert verdict_of(hurried, GOOD).verdict is Verdict.ACCEPTED
 
@@ -181,18 +181,18 @@ def test_a_hanging_import_ends_within_the_compile_timeout(board):
     assert judgement.cases[0].kind is CaseKind.BUILD
 
 
-def test_every_failing_test_is_reported(sitting):
-    judgement = sitting.judge(
+def test_every_failing_test_is_reported(session):
+    judgement = session.judge(
         submission(AROUND.format("return data if data.numel() == 100 else os._exit(3)")), Mode.TEST
     )
     assert [case.verdict for case in judgement.tests] == ["RTE", "WA"]
     assert re.search(r"output\[\d+\] is .* expected", judgement.tests[1].message)
 
 
-def test_a_stale_cached_output_is_a_wrong_answer_in_a_benchmark(sitting):
+def test_a_stale_cached_output_is_a_wrong_answer_in_a_benchmark(session):
     # Cheats with a cache: answers a shape that it has seen before with the old answer.
     source = "seen = {}\ndef custom_kernel(data):\n    return seen.setdefault(data.shape, data + 1)\n"
-    judgement = sitting.judge(submission(source), Mode.BENCHMARK)
+    judgement = session.judge(submission(source), Mode.BENCHMARK)
     assert judgement.verdict is Verdict.WRONG_ANSWER
     assert judgement.benchmarks[0].timing is None
 
@@ -211,19 +211,19 @@ def test_a_ranked_judgement_keeps_every_sample_beside_the_anchor(board):
     assert timing.bound_us >= timing.overhead_us
 
 
-def test_a_slower_kernel_has_a_ratio_above_one(sitting):
+def test_a_slower_kernel_has_a_ratio_above_one(session):
     slow = "import time\ndef custom_kernel(data):\n    end = time.perf_counter() + 0.002\n    while time.perf_counter() < end: pass\n    return data + 1\n"
-    timing = sitting.judge(submission(slow), Mode.BENCHMARK).benchmarks[0].timing
+    timing = session.judge(submission(slow), Mode.BENCHMARK).benchmarks[0].timing
     # A busy machine makes it longer; nothing makes it shorter than its work minus the bound.
     assert min(min(run.samples_us) for run in timing.submission) >= 2000 - timing.bound_us
     assert timing.ratio.value > 1
 
 
-def test_calls_that_stall_count_in_full_from_the_third_run_on(sitting):
+def test_calls_that_stall_count_in_full_from_the_third_run_on(session):
     """Otherwise two slow calls of ten would not count, but might prepare work that speeds up the others."""
     body = "global calls\n    calls += 1\n    if calls == 7: time.sleep(0.3)\n    return data + 1"
     stalling = f"import time\ncalls = 0\ndef custom_kernel(data):\n    {body}\n"
-    runs = sitting.judge(submission(stalling), Mode.BENCHMARK).benchmarks[0].timing.submission
+    runs = session.judge(submission(stalling), Mode.BENCHMARK).benchmarks[0].timing.submission
     assert [run.estimator for run in runs] == ["trimmed mean"] * 2 + ["mean"] * (len(runs) - 2)
     assert all(run.time_us > 10_000 for run in runs[2:])
 
@@ -297,8 +297,8 @@ def test_an_output_buffer_inside_the_input_is_poisoned_and_not_trusted(tmp_path)
     assert judge(board, submission(lazy), Mode.TEST).verdict is Verdict.WRONG_ANSWER
 
 
-def test_a_judgement_is_plain_json_with_a_checksum(sitting):
-    fields = json.loads(sitting.judge(submission(GOOD), Mode.TEST).to_json())
+def test_a_judgement_is_plain_json_with_a_checksum(session):
+    fields = json.loads(session.judge(submission(GOOD), Mode.TEST).to_json())
     assert fields["format"] == "pullrank-judgement"
     assert re.fullmatch("[0-9a-f]{64}", fields["checksum"])
 
@@ -348,8 +348,8 @@ def test_a_champion_matters_only_in_ranked_mode(board):
     assert judge(board, submission(GOOD + "#"), Mode.TEST, champion=champion).verdict is Verdict.ACCEPTED
 
 
-def test_an_output_of_thousands_of_numbers_is_wrong_but_not_tampering(sitting):
-    judgement = sitting.judge(submission(AROUND.format("return list(range(5000))")), Mode.TEST)
+def test_an_output_of_thousands_of_numbers_is_wrong_but_not_tampering(session):
+    judgement = session.judge(submission(AROUND.format("return list(range(5000))")), Mode.TEST)
     assert judgement.verdict is Verdict.WRONG_ANSWER
 
 
@@ -378,19 +378,19 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
 
 def judge_beside_loops(board, source, **limits):
     """Judge beside loops that start after the sandbox, and take two thirds of the players' core."""
-    with Sitting(replace(board, tests=board.tests[:1], limits=replace(board.limits, **limits))) as sitting:
-        assert sitting.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
+    with JudgeSession(replace(board, tests=board.tests[:1], limits=replace(board.limits, **limits))) as session:
+        assert session.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
         with busy_loops(2, max(cores.ALL)):
-            return sitting.judge(submission(source), Mode.TEST)
+            return session.judge(submission(source), Mode.TEST)
 
 
 @pytest.mark.alone
 def test_a_referee_that_waits_long_leaves_its_core_to_others(board, all_cores):
     sleeps = AROUND.format("time.sleep(1)\n    return data + 1")
-    with Sitting(board) as sitting:
-        sitting.judge(submission(GOOD), Mode.TEST)
+    with JudgeSession(board) as session:
+        session.judge(submission(GOOD), Mode.TEST)
         began = time.process_time()
-        judgement = sitting.judge(submission(sleeps), Mode.TEST)
+        judgement = session.judge(submission(sleeps), Mode.TEST)
         worked_s = time.process_time() - began
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     assert worked_s < sum(case.seconds for case in judgement.tests) / 2
@@ -458,23 +458,23 @@ def test_time_a_spinner_misses_while_the_player_is_stopped_counts_as_company():
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as spinner:
         try:
             spinner.send_signal(signal.SIGSTOP)
-            company = Company([spinner.pid])
+            other_work = OtherWork([spinner.pid])
             began = time.monotonic()
-            company.begin()
+            other_work.begin()
             time.sleep(0.05)
-            company.look(running_s=0.0)
-            assert company.share > 0.95
+            other_work.look(running_s=0.0)
+            assert other_work.share > 0.95
             before = time.monotonic()
-            company.look(running_s=before - began)
+            other_work.look(running_s=before - began)
             assert time.monotonic() - before > 0.005, (
                 "the judge measures for a moment if the player ran nearly all the time"
             )
-            assert company.share > 0.95
-            gone = Company([spinner.pid])
+            assert other_work.share > 0.95
+            gone = OtherWork([spinner.pid])
             gone.begin()
         finally:
             spinner.kill()
-    for unmeasured in (gone, Company([spinner.pid]), Company([])):
+    for unmeasured in (gone, OtherWork([spinner.pid]), OtherWork([])):
         unmeasured.begin()
         unmeasured.look(running_s=0.0)
         assert unmeasured.share == 0.0

@@ -21,7 +21,7 @@ import pytest
 from benchmarks.check_gpu.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples, probes
 from benchmarks.check_gpu.probe import CheckOptions, MissingError
 from harness.gpu.device import REHEARSAL
-from harness.judge import Sitting, open_context
+from harness.judge import JudgeSession, open_context
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
@@ -81,18 +81,18 @@ def test_an_example_declares_every_package_that_it_imports(example):
 
 
 @pytest.fixture(scope="module")
-def sitting():
+def session():
     """One sandbox for all files that are judged on a CPU."""
-    with Sitting(load_task(ROOT / "tasks" / "vectoradd").board("CPU")) as made:
+    with JudgeSession(load_task(ROOT / "tasks" / "vectoradd").board("CPU")) as made:
         yield made
 
 
 @pytest.mark.walls
 @pytest.mark.parametrize("example", ON_A_CPU, ids=lambda example: example.name)
-def test_each_example_for_a_cpu_is_accepted_there(example, sitting):
+def test_each_example_for_a_cpu_is_accepted_there(example, session):
     if reason := example.why_skipped():
         pytest.skip(reason)
-    judgement = sitting.judge(example.submission, Mode.TEST)
+    judgement = session.judge(example.submission, Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
 
 
@@ -112,7 +112,7 @@ def test_jax_does_not_compile_again_after_the_build():
     kept = []
     with Sandbox("bubblewrap", memory_gib=4) as sandbox:
         for building in (True, False, False):
-            with sandbox.seat(entry, building=building) as player:
+            with sandbox.start_player(entry, building=building) as player:
                 player.send({"do": "load"})
                 player.answer(time.monotonic() + 60, "It took too long.")
             kept.append(int(player.log))
@@ -157,7 +157,7 @@ def test_a_cuda_kernel_inside_python_is_compiled_for_a_gpu(name, tmp_path):
 
 @pytest.mark.walls
 @pytest.mark.skipif(not (shutil.which("g++") and shutil.which("ninja")), reason="g++ or ninja is not on this machine")
-def test_the_extensions_operator_is_compiled_and_called_with_a_cpu_kernel(sitting):
+def test_the_extensions_operator_is_compiled_and_called_with_a_cpu_kernel(session):
     """Everything except the kernel: torch's headers, the operator's registration, and the call from Python."""
     text = EXAMPLES["A torch extension"].submission.text
     sum_on_the_host = """
@@ -170,7 +170,7 @@ void launch_add(void *a, const void *b, int64_t count) {
     assert kernel
     text = text.replace(kernel[1], sum_on_the_host).replace("OPERATOR, KERNEL, is", "[OPERATOR, KERNEL], is")
     example = EXAMPLES["A torch extension"].submission
-    judgement = sitting.judge(type(example)(login="guide", source=text.encode()), Mode.TEST)
+    judgement = session.judge(type(example)(login="guide", source=text.encode()), Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
 
 

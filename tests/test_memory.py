@@ -87,7 +87,7 @@ def load(player, seconds=60.0):
 
 def end_of(sandbox, source):
     """The end of a player that loads this."""
-    with sandbox.seat(entry(source)) as player, pytest.raises(Foul) as caught:
+    with sandbox.start_player(entry(source)) as player, pytest.raises(Foul) as caught:
         load(player)
     return caught.value
 
@@ -134,7 +134,7 @@ HIDDEN = """
 
 @pytest.mark.walls
 def test_hidden_memory_is_proved_by_the_players_end_on_a_full_machine(sandbox):
-    with sandbox.seat(entry(HIDDEN)) as player:
+    with sandbox.start_player(entry(HIDDEN)) as player:
         assert isinstance(load(player), Loaded)
         player.check_memory()
         player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES  # as if almost no memory were left
@@ -160,7 +160,7 @@ UNREAD = """
 @pytest.mark.walls
 def test_memory_hidden_in_unread_messages_is_proved_by_the_players_end(sandbox, monkeypatch):
     monkeypatch.setattr(watched_memory, "_RETURN_S", 2.0)
-    with sandbox.seat(entry(UNREAD)) as player:
+    with sandbox.start_player(entry(UNREAD)) as player:
         player.send({"do": "load"})
         give_up = time.monotonic() + 60
         while "sent" not in player.log and time.monotonic() < give_up:
@@ -174,14 +174,14 @@ def test_memory_hidden_in_unread_messages_is_proved_by_the_players_end(sandbox, 
 def test_a_player_ended_for_the_memory_of_others_voids_the_judging(sandbox, monkeypatch):
     monkeypatch.setattr(watched_memory, "_RETURN_S", 2.0)
     with contextlib.ExitStack() as stack:
-        player = stack.enter_context(sandbox.seat(entry("")))
+        player = stack.enter_context(sandbox.start_player(entry("")))
         assert isinstance(load(player), Loaded)
         player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES
         with pytest.raises(Foul):
             player._memory.sources[0].look()
-        seat = stack.pop_all()
+        exits = stack.pop_all()
     with pytest.raises(JudgeError, match="not because of the player"):
-        seat.close()
+        exits.close()
 
 
 def end_of_killed(sandbox, held_bytes):
@@ -189,7 +189,7 @@ def end_of_killed(sandbox, held_bytes):
     with contextlib.ExitStack() as stack:
         held = stack.enter_context(mmap.mmap(-1, held_bytes + 4096))
         held.write(bytes(held_bytes))
-        player = stack.enter_context(sandbox.seat(entry("import os; os.kill(os.getpid(), 9)")))
+        player = stack.enter_context(sandbox.start_player(entry("import os; os.kill(os.getpid(), 9)")))
         player.check_memory()
         try:
             load(player)
@@ -235,10 +235,10 @@ def test_a_players_build_cache_counts_towards_its_memory_limit(sandbox):
     build = "open('/cache/big', 'wb').write(bytes(56 << 20))\n" + "".join(
         f"open('/cache/big{number}', 'wb').write(bytes(56 << 20))\n" for number in range(9)
     )
-    with sandbox.seat(replace(entry(build), cache="full"), building=True) as player:
+    with sandbox.start_player(replace(entry(build), cache="full"), building=True) as player:
         assert isinstance(load(player), Loaded)
     sandbox.seal(replace(entry(build), cache="full"))
-    with sandbox.seat(replace(entry(""), cache="full")) as player:
+    with sandbox.start_player(replace(entry(""), cache="full")) as player:
         assert isinstance(load(player), Loaded)
         player._memory.sources[0]._least_left = watched_memory.MACHINE_BYTES
         with pytest.raises(Foul):
@@ -268,7 +268,7 @@ def test_swapped_out_memory_counts_as_used():
 
 @pytest.mark.walls
 def test_memory_of_other_processes_does_not_count_for_the_player(sandbox):
-    with sandbox.seat(entry("")) as player:
+    with sandbox.start_player(entry("")) as player:
         assert isinstance(load(player), Loaded)
         with mmap.mmap(-1, 700 << 20) as others:
             others.write(bytes(700 << 20))
@@ -277,7 +277,7 @@ def test_memory_of_other_processes_does_not_count_for_the_player(sandbox):
 
 @pytest.mark.walls
 def test_the_kernel_kills_a_player_before_any_other_process(sandbox):
-    with sandbox.seat(entry("")) as player, open(f"/proc/{player.pid}/oom_score_adj") as file:
+    with sandbox.start_player(entry("")) as player, open(f"/proc/{player.pid}/oom_score_adj") as file:
         assert file.read() == "1000\n"
 
 

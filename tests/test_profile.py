@@ -28,7 +28,7 @@ from scripts.cli import run
 from scripts.commands.judge_file import show
 from scripts.common.terminal import console
 from scripts.standings.profiles import machine_in_words, parts_of, to_csv
-from tests.seated import Seated
+from tests.game_session import GameSession
 from tests.test_request import request
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
@@ -93,14 +93,14 @@ def test_one_benchmark_can_be_profiled_by_its_number(tmp_path, capsys):
 
 
 @pytest.fixture(scope="module")
-def seated():
-    with Seated(BOARD, Mode.PROFILE) as made:
+def session():
+    with GameSession(BOARD, Mode.PROFILE) as made:
         yield made
 
 
 @pytest.mark.walls
-def test_an_answer_wrong_only_under_the_profiler_is_still_wrong(seated):
-    cases = seated.play(SHY)
+def test_an_answer_wrong_only_under_the_profiler_is_still_wrong(session):
+    cases = session.play(SHY)
     assert overall(case.verdict for case in cases) is Verdict.WRONG_ANSWER
     assert cases[-1].kind is CaseKind.PROFILE and not any(case.profile for case in cases)
 
@@ -114,8 +114,8 @@ def test_an_answer_wrong_only_under_the_profiler_is_still_wrong(seated):
         ("1.0", "[['x', False, 0, 1.0]]", Verdict.SECURITY_VIOLATION),
     ],
 )
-def test_a_forged_profile_is_accepted_only_if_its_numbers_are_possible(call_us, rows, verdict, seated):
-    cases = seated.play(LIAR % (call_us, rows))
+def test_a_forged_profile_is_accepted_only_if_its_numbers_are_possible(call_us, rows, verdict, session):
+    cases = session.play(LIAR % (call_us, rows))
     assert overall(case.verdict for case in cases) is verdict, cases[-1].message
 
 

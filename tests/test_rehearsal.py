@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge import Sitting
+from harness.judge import JudgeSession
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
@@ -142,27 +142,27 @@ def test_a_tasks_own_program_times_the_anchor_like_any_other_example(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def sitting():
-    with Sitting(load_task(TINY).board("CPU")) as made:
+def session():
+    with JudgeSession(load_task(TINY).board("CPU")) as made:
         yield made
 
 
 @pytest.mark.walls
-def test_a_submission_cannot_see_another_submissions_cache(sitting):
+def test_a_submission_cannot_see_another_submissions_cache(session):
     leave = "open('/cache/left', 'w').close()\n" + GOOD
     seek = "import os\nassert not os.path.exists('/cache/left')\n" + GOOD
-    assert sitting.judge(submission(leave), Mode.TEST).verdict is Verdict.ACCEPTED
-    judgement = sitting.judge(submission(seek), Mode.TEST)
+    assert session.judge(submission(leave), Mode.TEST).verdict is Verdict.ACCEPTED
+    judgement = session.judge(submission(seek), Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
 
 
 @pytest.mark.walls
-def test_a_judging_error_gives_the_next_submission_a_new_sandbox(sitting, monkeypatch):
+def test_a_judging_error_gives_the_next_submission_a_new_sandbox(session, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Sandbox, "require_health", lambda _: (_ for _ in ()).throw(JudgeError("something is left")))
         with pytest.raises(JudgeError, match="something is left"):
-            sitting.judge(submission(GOOD), Mode.TEST)
-    assert sitting.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
+            session.judge(submission(GOOD), Mode.TEST)
+    assert session.judge(submission(GOOD), Mode.TEST).verdict is Verdict.ACCEPTED
 
 
 def test_an_example_with_missing_packages_is_skipped(tmp_path):
@@ -199,6 +199,6 @@ def custom_kernel(data):
 
 
 @pytest.mark.walls
-def test_a_player_sees_a_fixed_file_date_and_the_triton_interpreter(sitting):
-    judgement = sitting.judge(submission(SAME_AGE), Mode.TEST)
+def test_a_player_sees_a_fixed_file_date_and_the_triton_interpreter(session):
+    judgement = session.judge(submission(SAME_AGE), Mode.TEST)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message

@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from packaging.requirements import Requirement
 
-from harness.__main__ import COMPANY
+from harness.__main__ import OTHER_WORK
 from scripts.doctor.finding import Availability
 from scripts.doctor.runner import examine_runner
 
@@ -905,13 +905,13 @@ def test_an_unpinned_runner_is_the_newest_and_a_timer_updates_it(box, releases):
     assert box.text("etc/pullrank/machine.conf") == f"ROLE=both\nAPI_URL={releases.url}\nPINNED_VERSION=\n"
     assert not box.path("opt/pullrank/runner/_diag").exists()
     releases.publish("2.341.0", 4)
-    box.path("opt/pullrank/runner/.env").write_text(f"{COMPANY}=allow\n")
+    box.path("opt/pullrank/runner/.env").write_text(f"{OTHER_WORK}=allow\n")
     done = box.script("update.sh")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "update: runner 2.341.0 is installed; before, it was 2.340.0\n"
     assert installed(box) == "2.341.0"
     assert "installdependencies" not in box.calls, "the service may not install packages"
-    assert box.text("opt/pullrank/runner/.env") == f"{COMPANY}=allow\n", "a host's own settings are kept"
+    assert box.text("opt/pullrank/runner/.env") == f"{OTHER_WORK}=allow\n", "a host's own settings are kept"
     before = box.files()
     assert box.script("update.sh").stdout == "update: runner 2.341.0 is the newest that has been out for 3 days\n"
     assert box.files() == before
@@ -1568,7 +1568,7 @@ def test_a_hosted_machine_gets_locked_libraries_and_the_torch_of_the_makefile(tm
     done = subprocess.run([BASH, RUNNER / "hosted.sh"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "path").read_text() == f"{tmp_path}/judge/bin\n"
-    assert (tmp_path / "env").read_text() == f"{COMPANY}=allow\n"
+    assert (tmp_path / "env").read_text() == f"{OTHER_WORK}=allow\n"
     libraries, torch = (line for line in log.read_text().splitlines() if line.startswith("pip"))
     assert "--require-hashes" in libraries
     assert libraries.endswith("/judge.lock")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.gpu import cpu
-from harness.inside.protocol import Failed, Laid, Loaded
+from harness.inside.protocol import Allocated, Failed, Loaded
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import freezer
@@ -60,7 +60,7 @@ def load(player, seconds=10.0):
 
 def said(sandbox, source, *, building=False, name="test"):
     """The output of a submission that the sandbox imports."""
-    with sandbox.seat(entry(source, name), building=building) as player:
+    with sandbox.start_player(entry(source, name), building=building) as player:
         answer = load(player)
         assert isinstance(answer, Loaded), answer
     if building:
@@ -168,7 +168,7 @@ def test_a_players_time_includes_that_of_its_lost_children(sandbox):
             ends = time.monotonic() + 0.2
             while time.monotonic() < ends: pass
     """
-    with sandbox.seat(entry(source)) as player:
+    with sandbox.start_player(entry(source)) as player:
         player.send({"do": "load"})
         with pytest.raises(Foul) as caught:
             player.receive(time.monotonic() + 2, "late")
@@ -208,11 +208,11 @@ def test_the_sandbox_notices_a_process_that_executes_an_unreadable_file(sandbox)
         os.set_inheritable(900, True)
         os.execv('/tmp/sleep', ['sleep', '60'])
     """
-    with sandbox.seat(entry("")) as player:
+    with sandbox.start_player(entry("")) as player:
         assert isinstance(load(player), Loaded)
         assert not player.hides_its_memory
     assert not player.hides_its_memory  # it has ended
-    with sandbox.seat(entry(hide)) as player:
+    with sandbox.start_player(entry(hide)) as player:
         player.send({"do": "load"})
         give_up = time.monotonic() + 10
         while not player.hides_its_memory and time.monotonic() < give_up:
@@ -223,7 +223,7 @@ def test_the_sandbox_notices_a_process_that_executes_an_unreadable_file(sandbox)
 @pytest.mark.alone
 def test_the_freezer_lists_all_five_hundred_processes_of_a_player(sandbox):
     source = "import os\nfor _ in range(500):\n    if os.fork() == 0: __import__('time').sleep(60)"
-    with sandbox.seat(entry(source)) as player:
+    with sandbox.start_player(entry(source)) as player:
         assert isinstance(load(player, 60), Loaded)
         player.stop()
         assert len(player._freezer.processes()) == 501
@@ -235,7 +235,7 @@ def test_memory_is_watched_while_a_player_is_being_stopped(sandbox, monkeypatch)
     def run_out():
         raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, "nothing is left")
 
-    with sandbox.seat(entry("while True: pass")) as player:
+    with sandbox.start_player(entry("while True: pass")) as player:
         player.send({"do": "load"})
         time.sleep(0.1)
         monkeypatch.setattr(player._memory.sources[0], "check_machine", run_out)
@@ -261,7 +261,7 @@ def test_nothing_survives_from_player_to_player(sandbox):
                 time.sleep(60)
             os._exit(0)
     """
-    with sandbox.seat(entry(leave)) as player:
+    with sandbox.start_player(entry(leave)) as player:
         assert isinstance(load(player), Loaded)
         family = list(freezer.descendants(player._keeper))
         assert len(family) >= 2
@@ -277,7 +277,7 @@ def test_later_players_see_the_builds_cache_and_cannot_change_it(sandbox):
         == "('bad', ['built', 'new'])"
     )
     assert said(sandbox, prints("open('/cache/built').read(), os.listdir('/cache')")) == "('good', ['built'])"
-    with sandbox.seat(entry(prints("os.listdir('/cache')"), name="other")) as player:
+    with sandbox.start_player(entry(prints("os.listdir('/cache')"), name="other")) as player:
         load(player)
         time.sleep(0.05)
         assert player.log.startswith("[]")
@@ -328,7 +328,7 @@ def test_a_hole_that_cannot_be_filled_gives_later_players_no_page(sandbox):
         print(mmap.mmap(file, 0, prot=mmap.PROT_READ)[at])
     """
     said(sandbox, build, building=True, name="no room")
-    with sandbox.seat(entry(read, "no room")) as player, pytest.raises(Foul, match="SIGBUS"):
+    with sandbox.start_player(entry(read, "no room")) as player, pytest.raises(Foul, match="SIGBUS"):
         load(player)
     sandbox.require_health()
 
@@ -369,16 +369,16 @@ def test_a_stopped_player_with_threads_and_children_does_nothing(sandbox):
         import torch
         torch.empty_strided = lambda *a, **k: type('T', (), {'data_ptr': lambda self: ctypes.addressof(counters), 'detach': lambda self: self})()
     """
-    with sandbox.seat(entry(source)) as player:
+    with sandbox.start_player(entry(source)) as player:
         assert isinstance(load(player), Loaded)
-        player.send({"do": "lay", "tree": {"tensor": 0}, "tensors": [["int64", [3], [1]]]})
-        laid = player.answer(time.monotonic() + 5, "It took too long.")
-        assert isinstance(laid, Laid)
+        player.send({"do": "allocate", "tree": {"tensor": 0}, "tensors": [["int64", [3], [1]]]})
+        allocated = player.answer(time.monotonic() + 5, "It took too long.")
+        assert isinstance(allocated, Allocated)
 
         def counts():
             memory = bytearray(16)
             target = cpu.torch.frombuffer(memory, dtype=cpu.torch.int64)
-            cpu.read_memory(player.pid, laid.addresses[0], target.data_ptr(), 16)
+            cpu.read_memory(player.pid, allocated.addresses[0], target.data_ptr(), 16)
             return target.tolist()
 
         for _ in range(20):
@@ -393,7 +393,7 @@ def test_a_stopped_player_with_threads_and_children_does_nothing(sandbox):
 
 
 def test_accessing_an_unmapped_address_raises_an_os_error(sandbox):
-    with sandbox.seat(entry("")) as player:
+    with sandbox.start_player(entry("")) as player:
         load(player)
         target = cpu.torch.empty(8)
         with pytest.raises(OSError, match="Bad address"):
@@ -403,7 +403,7 @@ def test_accessing_an_unmapped_address_raises_an_os_error(sandbox):
 
 
 def test_the_last_output_is_read_even_if_the_keeper_is_slow(sandbox):
-    with sandbox.seat(entry("print('my last words', flush=True)")) as player:
+    with sandbox.start_player(entry("print('my last words', flush=True)")) as player:
         os.kill(player._keeper, signal.SIGSTOP)
         assert isinstance(load(player), Loaded)
         assert player.log == ""
@@ -412,7 +412,7 @@ def test_the_last_output_is_read_even_if_the_keeper_is_slow(sandbox):
 
 
 def test_the_sandbox_drains_a_hundred_megabytes_of_output_and_keeps_the_end(sandbox):
-    with sandbox.seat(entry("for _ in range(100): print('x' * 10**6)\nprint('the end', flush=True)")) as player:
+    with sandbox.start_player(entry("for _ in range(100): print('x' * 10**6)\nprint('the end', flush=True)")) as player:
         assert isinstance(load(player, 30), Loaded)
         time.sleep(0.2)
         assert player.log.endswith("the end\n")
@@ -435,7 +435,7 @@ def test_the_sandbox_drains_a_hundred_megabytes_of_output_and_keeps_the_end(sand
     ],
 )  # fmt: skip
 def test_a_player_that_breaks_a_rule_at_import_gets_a_verdict(sandbox, source, verdict, message):
-    with sandbox.seat(entry(source)) as player, pytest.raises(Foul) as caught:
+    with sandbox.start_player(entry(source)) as player, pytest.raises(Foul) as caught:
         load(player, 3 if verdict is Verdict.TIME_LIMIT_EXCEEDED else 60)
     assert caught.value.verdict is verdict
     assert message in caught.value.message
@@ -451,7 +451,7 @@ def test_a_player_that_breaks_a_rule_at_import_gets_a_verdict(sandbox, source, v
     ],
 )  # fmt: skip
 def test_an_error_raised_at_import_comes_back_as_text(sandbox, source, error):
-    with sandbox.seat(entry(source)) as player:
+    with sandbox.start_player(entry(source)) as player:
         answer = load(player)
     assert isinstance(answer, Failed)
     assert answer.error == error
@@ -459,7 +459,9 @@ def test_an_error_raised_at_import_comes_back_as_text(sandbox, source, error):
 
 @pytest.mark.alone
 def test_a_fork_bomb_is_contained_in_its_sandbox(sandbox):
-    with sandbox.seat(entry("import os\nfor _ in range(2000): os.fork() or __import__('time').sleep(60)")) as player:
+    with sandbox.start_player(
+        entry("import os\nfor _ in range(2000): os.fork() or __import__('time').sleep(60)")
+    ) as player:
         with contextlib.suppress(Foul):  # so many processes may exceed the memory limit first
             assert isinstance(answer := load(player), Failed)
             assert answer.error == "BlockingIOError"
@@ -495,7 +497,7 @@ def test_a_sandbox_leaves_no_process_no_cgroup_and_no_pinning(all_cores):
     with Sandbox("bubblewrap", memory_gib=1) as sandbox:
         family = [sandbox.warm_parent.process.pid, *freezer.descendants(sandbox.warm_parent.process.pid)]
         cgroup = sandbox._cgroup and sandbox._cgroup.folder
-        with contextlib.suppress(Foul), sandbox.seat(entry("while True: pass")) as player:
+        with contextlib.suppress(Foul), sandbox.start_player(entry("while True: pass")) as player:
             family.append(player.pid)
             load(player, 0.2)
     assert all(freezer.has_ended(pid) for pid in family)
@@ -520,11 +522,11 @@ def test_a_player_starts_while_an_earlier_ones_files_are_in_flight(monkeypatch):
 
     with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
         monkeypatch.setattr(socket, "send_fds", refuse_at_first)
-        with sandbox.seat(PlayerFiles(name="probe", files={})) as player:
+        with sandbox.start_player(PlayerFiles(name="probe", files={})) as player:
             assert player.pid
         assert next(refusals, None) is None
         refusals = iter([errno.EPIPE])
-        with pytest.raises(JudgeError, match="warm parent has ended"), sandbox.seat(entry("")):
+        with pytest.raises(JudgeError, match="warm parent has ended"), sandbox.start_player(entry("")):
             pass
 
 
@@ -534,7 +536,7 @@ def test_the_end_of_the_warm_parent_is_a_judging_error():
         os.kill(warm_parent, signal.SIGKILL)
         freezer.await_end([warm_parent])
         for _ in range(2):
-            with pytest.raises(JudgeError, match="warm parent has ended"), sandbox.seat(entry("")):
+            with pytest.raises(JudgeError, match="warm parent has ended"), sandbox.start_player(entry("")):
                 pass
         sandbox.warm_parent._health = None  # as after an error that ends a judging
 
@@ -576,7 +578,7 @@ def test_a_player_cannot_see_our_folders_even_if_we_are_root(tmp_path, sandbox):
 
 
 def test_a_profiler_that_dies_before_reading_counts_as_crashed(sandbox):
-    with sandbox.seat(PlayerFiles(name="test", files={"submission.py": "pass"})) as player:
+    with sandbox.start_player(PlayerFiles(name="test", files={"submission.py": "pass"})) as player:
         player.stop()
         player.send({"do": "load"})
         os.kill(player.pid, signal.SIGKILL)
@@ -593,7 +595,7 @@ def test_the_kernel_ends_a_player_at_the_limit_of_its_cgroup(sandbox):
             os.write(os.memfd_create(str(i)), bytes(64 << 20))
         time.sleep(99)
     """
-    with sandbox.seat(entry(hoard)) as player, pytest.raises(Foul) as caught:
+    with sandbox.start_player(entry(hoard)) as player, pytest.raises(Foul) as caught:
         load(player, 90)
     assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
     assert caught.value.message == "Used more than 1 GiB of memory."
@@ -601,26 +603,26 @@ def test_the_kernel_ends_a_player_at_the_limit_of_its_cgroup(sandbox):
 
 def test_memory_shared_by_forks_is_counted_once(sandbox):
     family = "import os, time\nfor _ in range(12):\n    if os.fork() == 0: time.sleep(60)\ntime.sleep(0.5)"
-    with sandbox.seat(entry(family)) as player:
+    with sandbox.start_player(entry(family)) as player:
         assert isinstance(load(player), Loaded)
 
 
 def test_empty_packets_do_not_hide_an_unrequested_answer(sandbox):
     source = "import os, socket\ns = socket.socket(fileno=os.dup(900))\nfor m in (b'', b'', b'{\"is\": \"loaded\"}'): s.send(m)"
-    with sandbox.seat(entry(source)) as player, pytest.raises(Foul):
+    with sandbox.start_player(entry(source)) as player, pytest.raises(Foul):
         assert load(player) is None or player.refuse_early_messages()
 
 
 def test_an_orphans_endless_output_does_not_hide_the_players_end(sandbox):
     source = "import os\nif os.fork() == 0:\n    while True: os.write(1, b'x' * 65536)\nos._exit(3)"
-    with sandbox.seat(entry(source)) as player, pytest.raises(Foul, match="exit code 3"):
+    with sandbox.start_player(entry(source)) as player, pytest.raises(Foul, match="exit code 3"):
         load(player)
 
 
 def test_players_without_a_sandbox_also_leave_nothing_behind():
     daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(60)\n    os._exit(0)\ntime.sleep(0.1)"
     with Sandbox("none", memory_gib=1, use_cgroup=False) as sandbox:
-        with sandbox.seat(entry(daemon)) as player:
+        with sandbox.start_player(entry(daemon)) as player:
             assert isinstance(load(player), Loaded)
             family = list(freezer.descendants(player._keeper))
             assert len(family) >= 2
@@ -632,7 +634,7 @@ def test_a_sandbox_leaves_no_descriptor_open():
         return set(os.listdir("/proc/self/fd"))
 
     def use():
-        with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox, sandbox.seat(entry("")):
+        with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox, sandbox.start_player(entry("")):
             pass
 
     use()
@@ -668,5 +670,5 @@ def test_a_player_finds_the_ninja_that_pip_installed(tmp_path, monkeypatch):
 def test_players_start_if_libraries_start_threads_on_several_cores():
     box = Sandbox("bubblewrap", memory_gib=1)
     box.player_cores = set(box.cores)  # OpenBLAS starts a thread for each further core
-    with box, box.seat(PlayerFiles(name="player", files={})) as player:
+    with box, box.start_player(PlayerFiles(name="player", files={})) as player:
         assert player.pid

@@ -27,7 +27,7 @@ from harness.gpu.device import Device
 from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver
 from harness.inside.protocol import Done
-from harness.judge import Sitting, duel, judge
+from harness.judge import JudgeSession, duel, judge
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Claim, Judgement
@@ -122,8 +122,8 @@ def gpu(library):
 @pytest.fixture(scope="module")
 def play(board, gpu):
     """Judge one file after the other, in one sandbox."""
-    with Sitting(board, device=gpu) as sitting:
-        yield lambda source, mode=Mode.TEST: sitting.judge(submission(source), mode, pairs=2)
+    with JudgeSession(board, device=gpu) as session:
+        yield lambda source, mode=Mode.TEST: session.judge(submission(source), mode, pairs=2)
 
 
 def test_an_honest_file_is_timed_by_the_referees_events_and_its_judgement_claims_a_bound(play):
@@ -207,15 +207,15 @@ CAUGHT = {
     "compute before the inputs are there": (
         """
         stash = None
-        lay, fetch = player.lay_shared, player.fetch_shared
+        allocate, fetch = player.allocate_shared, player.fetch_shared
         def compute(*_):
             global stash
             stash = player.inputs and inputs_of() + 1
-        def lay_and_compute(command):
-            said = lay(command)
+        def allocate_and_compute(command):
+            said = allocate(command)
             compute()
             return said
-        player.lay_shared = lay_and_compute
+        player.allocate_shared = allocate_and_compute
         def custom_kernel(data):
             return stash
         # Only with a window after the inputs are there, which is not timed.
@@ -281,14 +281,14 @@ CAUGHT = {
     ),
     "map other memory in place of the outputs": (
         """
-        lay = player.lay_shared
-        def lay_elsewhere(command):
-            lay(command)
+        allocate = player.allocate_shared
+        def allocate_elsewhere(command):
+            allocate(command)
             if shared._mappings:
                 driver.unmap(shared._mappings[1])
                 shared._mappings[1], _ = driver.share(shared._mappings[1].size)
-            return b'{"is":"laid","at":%s}' % str([mapping.address for mapping in shared._mappings]).encode()
-        player.lay_shared = lay_elsewhere
+            return b'{"is":"allocated","at":%s}' % str([mapping.address for mapping in shared._mappings]).encode()
+        player.allocate_shared = allocate_elsewhere
         def custom_kernel(data):
             return data + 1
         """,
@@ -296,8 +296,8 @@ CAUGHT = {
     ),
     "swap inputs and outputs": (
         """
-        lay, wait = shared.lay, shared.wait_for_gate
-        shared.lay = lambda order, descriptors: lay({**order, "sizes": order["sizes"][::-1]}, descriptors[::-1])
+        allocate, wait = shared.allocate, shared.wait_for_gate
+        shared.allocate = lambda order, descriptors: allocate({**order, "sizes": order["sizes"][::-1]}, descriptors[::-1])
         def wait_for_gate(number):
             shared._mappings.reverse()
             wait(number)
@@ -311,10 +311,10 @@ CAUGHT = {
     ),
     "map half of the outputs": (
         """
-        lay = shared.lay
-        def lay_half(order, descriptors):
-            return lay({**order, "sizes": [order["sizes"][0], order["sizes"][1] // 2]}, descriptors)
-        shared.lay = lay_half
+        allocate = shared.allocate
+        def allocate_half(order, descriptors):
+            return allocate({**order, "sizes": [order["sizes"][0], order["sizes"][1] // 2]}, descriptors)
+        shared.allocate = allocate_half
         def custom_kernel(data):
             return data + 1
         """,
@@ -408,11 +408,11 @@ HONEST = {
     "a thread that waits for the inputs from before the window on": """
         import threading
         lock, launched = threading.Lock(), {}
-        lay = player.lay_shared
-        def lay_alone(command):
+        allocate = player.allocate_shared
+        def allocate_alone(command):
             with lock:
-                return lay(command)
-        player.lay_shared = lay_alone
+                return allocate(command)
+        player.allocate_shared = allocate_alone
         def words_of(data):
             return data[:2].tolist()
         def launch_early():
@@ -443,12 +443,12 @@ HONEST = {
             return launch(data)
         """,
     "a second mapping of the outputs": """
-        lay, go, seconds = shared.lay, player.go_shared, []
-        def lay_twice(order, descriptors):
+        allocate, go, seconds = shared.allocate, player.go_shared, []
+        def allocate_twice(order, descriptors):
             if descriptors:
                 seconds.append(driver.open(descriptors[1], order["sizes"][1]))
-            return lay(order, descriptors)
-        shared.lay = lay_twice
+            return allocate(order, descriptors)
+        shared.allocate = allocate_twice
         def words_of(mapping, data):
             return shared._bytes_of(Mapping(mapping.address, 4 * data.numel())).view(torch.int32)
         guess = answer = torch.empty(0, dtype=torch.int32)
@@ -471,17 +471,17 @@ HONEST = {
             return output
         """,
     "memory that it tries to shrink": """
-        lay = shared.lay
-        def lay_and_shrink(order, descriptors):
+        allocate = shared.allocate
+        def allocate_and_shrink(order, descriptors):
             kept = [os.dup(descriptor) for descriptor in descriptors]
-            inputs = lay(order, descriptors)
+            inputs = allocate(order, descriptors)
             for descriptor in kept:
                 try:
                     os.ftruncate(descriptor, 0)
                 except PermissionError:
                     pass
             return inputs
-        shared.lay = lay_and_shrink
+        shared.allocate = allocate_and_shrink
         def custom_kernel(data):
             return launch(data)
         """,
@@ -518,14 +518,14 @@ def test_work_is_queued_before_the_inputs_unless_scalars_are_new(library):
 
 
 def give_an_untimed_window(patch):
-    def play(self, hands, deadline, **_):
-        self._offer(hands)
+    def play(self, inputs, deadline, **_):
+        self._offer(inputs)
         self._reveal(0)
         self.orders.open_window({"do": "fetch"}, deadline)
-        order = {"do": "go", "scalars": [hand.scalars for hand in hands], "gate": 0}
+        order = {"do": "go", "scalars": [flat.scalars for flat in inputs], "gate": 0}
         us, answer = self.orders.open_window(order, deadline)
         self._memory.seal()
-        return us, self._collect(expect(answer, Done), hands)
+        return us, self._collect(expect(answer, Done), inputs)
 
     patch.setattr(Sealed, "play", play)
 
@@ -545,10 +545,10 @@ def seal_late(patch):
 def check_against_the_players_inputs(patch):
     play = Sealed.play
 
-    def play_and_read_inputs(self, hands, deadline, **rest):
-        played = play(self, hands, deadline, **rest)
-        for hand in hands:
-            self._driver.copy(hand.tensors[0].data_ptr(), self._memory._inputs.address, 4 * hand.tensors[0].numel())
+    def play_and_read_inputs(self, inputs, deadline, **rest):
+        played = play(self, inputs, deadline, **rest)
+        for flat in inputs:
+            self._driver.copy(flat.tensors[0].data_ptr(), self._memory._inputs.address, 4 * flat.tensors[0].numel())
         return played
 
     patch.setattr(Sealed, "play", play_and_read_inputs)
@@ -577,30 +577,30 @@ def offer_inputs_where_the_last_case_had(place, patch):
 
 
 def read_where_the_player_says(patch):
-    lay, addresses = Orders.lay, []
+    allocate, addresses = Orders.allocate, []
 
-    def lay_and_note(*args):
-        laid = lay(*args)
-        addresses[:] = laid.addresses
-        return laid
+    def allocate_and_note(*args):
+        allocated = allocate(*args)
+        addresses[:] = allocated.addresses
+        return allocated
 
     def read(self, _output, place, target, length):
         cpu.read_memory(self.orders.player.pid, addresses[1] + place, target, length)
 
-    patch.setattr(Orders, "lay", lay_and_note)
+    patch.setattr(Orders, "allocate", allocate_and_note)
     patch.setattr(Sealed, "_read", read)
 
 
 def blame_the_judge_for_layouts(patch):
-    lay = Orders.lay
+    allocate = Orders.allocate
 
-    def lay_as_the_judge(*args):
+    def allocate_as_the_judge(*args):
         try:
-            return lay(*args)
+            return allocate(*args)
         except Foul as foul:
             raise JudgeError(f"a player could not map memory: {foul.message}") from None
 
-    patch.setattr(Orders, "lay", lay_as_the_judge)
+    patch.setattr(Orders, "allocate", allocate_as_the_judge)
 
 
 def blame_the_machine_for_kills(patch):
@@ -623,10 +623,10 @@ def read_large_outputs(patch):
 def count_no_outputs(patch):
     """Skip the count on arrival; a missing output still breaks the judge later."""
 
-    def collect_uncounted(self, done, hands):
+    def collect_uncounted(self, done, inputs):
         return [
-            collect(output, partial(self._read, output), hand.span_bytes, self._device)
-            for output, hand in zip(done.output, hands, strict=False)
+            collect(output, partial(self._read, output), flat.span_bytes, self._device)
+            for output, flat in zip(done.output, inputs, strict=False)
         ]
 
     patch.setattr(Sealed, "_collect", collect_uncounted)

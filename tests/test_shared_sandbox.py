@@ -15,7 +15,7 @@ from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from harness.sandbox import freezer
-from harness.sandbox.company import cpu_ns_of
+from harness.sandbox.other_work import cpu_ns_of
 from harness.shared_sandbox import share_sandbox
 from harness.task.submission import Submission
 from harness.task.task import load_task

@@ -7,7 +7,7 @@ import pytest
 
 from scripts.github.gh import GitHub
 from scripts.github.pulls import GitHubError, RateLimitError
-from scripts.github.start_workflow import NotStarted, find_way_out, start_workflow, why_unheard
+from scripts.github.start_workflow import NotStarted, find_way_out, start_workflow, why_events_are_lost
 from tests.github_server import Failure, GitHubServer, World
 
 NAME = ".github/workflows/evaluate.yml"
@@ -71,5 +71,5 @@ def test_a_workflow_that_can_be_dispatched_starts(server: GitHubServer) -> None:
 
 
 def test_missing_pull_request_events_are_reported_until_one_arrives() -> None:
-    assert "Actions policy" in why_unheard([]) and "`pullrank setup`" in why_unheard(["issue_comment"])
-    assert why_unheard(["issue_comment", "pull_request_target"]) == ""
+    assert "Actions policy" in why_events_are_lost([]) and "`pullrank setup`" in why_events_are_lost(["issue_comment"])
+    assert why_events_are_lost(["issue_comment", "pull_request_target"]) == ""

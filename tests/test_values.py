@@ -7,7 +7,7 @@ import torch
 
 from harness.inside.protocol import TensorSpec
 from harness.records.verdict import Foul, Verdict
-from harness.reference.values import collect, deal
+from harness.reference.values import collect, flatten
 
 
 class OnAGpu(torch.Tensor):
@@ -38,9 +38,9 @@ VIEWS = {
 def test_a_kernel_gets_the_same_strides_from_any_input_device(
     device: type[torch.Tensor], view: torch.Tensor, strides: tuple[int, ...]
 ) -> None:
-    dealt = deal(view.as_subclass(device))
-    (tensor,) = dealt.tensors
-    assert dealt.layout["tensors"] == [("float32", tuple(view.shape), strides)]
+    flat = flatten(view.as_subclass(device))
+    (tensor,) = flat.tensors
+    assert flat.layout["tensors"] == [("float32", tuple(view.shape), strides)]
     assert torch.equal(tensor.as_subclass(torch.Tensor), view)
 
 
@@ -56,6 +56,6 @@ def test_an_output_that_spans_far_more_than_its_inputs_is_not_read(strides: tupl
 
 
 def test_memory_in_the_gaps_of_a_tensor_never_reaches_the_player() -> None:
-    (tensor,) = deal(PADDED[:, :10]).tensors
+    (tensor,) = flatten(PADDED[:, :10]).tensors
     memory = tensor.as_strided((7 * 16 + 10,), (1,))
     assert sorted(set(memory.tolist()) - {0.0}) == sorted(set(PADDED[:, :10].flatten().tolist()) - {0.0})

@@ -31,7 +31,7 @@ from scripts.common.terminal import console
 from scripts.doctor.finding import Availability
 from scripts.doctor.machine import _profiler
 from scripts.standings.profiles import limit_of
-from tests.seated import Seated
+from tests.game_session import GameSession
 from tests.test_profile import HOSTILE, made
 from tests.test_request import request
 from tests.vendor_profilers import NCU_TABLE, REFUSED, ROCPROF_TABLE, installed, put
@@ -64,8 +64,8 @@ def counters_of(judgement):
 class Watched:
     """One sandbox with one vendor's device for all tests; each test installs its own stand-in for the profiler."""
 
-    def __init__(self, seated, name, folder):
-        self._seated, self._name, self._folder = seated, name, folder
+    def __init__(self, session, name, folder):
+        self._session, self._name, self._folder = session, name, folder
 
     def counters(self, *how, program="", source=RIGHT, reports=None):
         """The result of the profiler that `put` installs with `how`, or of this program."""
@@ -76,7 +76,7 @@ class Watched:
             return self.counters_here(source=source, reports=reports)
 
     def counters_here(self, source=RIGHT, reports=None):
-        cases = self._seated.play(source, reports)
+        cases = self._session.play(source, reports)
         assert [case.message for case in cases if case.verdict is not Verdict.ACCEPTED] == []
         profiles = [case.profile for case in cases if case.profile]
         assert all(profile.operations for profile in profiles), "torch's own is there whatever becomes of it"
@@ -95,8 +95,8 @@ def first_in_the_path(folder):
 def watched(device, name):
     with installed(name) as folder, contextlib.ExitStack() as walls:
         with first_in_the_path(folder):
-            seated = walls.enter_context(Seated(BOARD, Mode.PROFILE, device))
-        yield Watched(seated, name, folder)
+            session = walls.enter_context(GameSession(BOARD, Mode.PROFILE, device))
+        yield Watched(session, name, folder)
 
 
 @pytest.fixture(scope="module")

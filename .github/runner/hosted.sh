@@ -23,4 +23,4 @@ python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet --only-binary :all: --index-url "$TORCH_INDEX" "$TORCH"
 echo "$venv/bin" >> "$GITHUB_PATH"
 # Nothing else runs on this machine, and its neighbours' work can't be avoided: judge beside it, and say so.
-echo "PULLRANK_COMPANY=allow" >> "$GITHUB_ENV"
+echo "PULLRANK_OTHER_WORK=allow" >> "$GITHUB_ENV"

@@ -82,7 +82,7 @@ class Border:
         self._ours.close()
         self.memory.__exit__(kind, error, trace)
 
-    def seat(self) -> None:
+    def give_memory(self) -> None:
         """Give the player its memory.  A second time, give the same process new memory, as if it were another one."""
         if self._data:
             self.memory.__exit__(None, None, None)
@@ -236,7 +236,7 @@ def measure_clock(library: str) -> tuple[str, bool]:
 def measure_overlaps(library: str, trials: int) -> tuple[str, bool]:
     """How often two contexts ran at once, and what a switch costs."""
     with Border("honest", library) as border:
-        border.seat()
+        border.give_memory()
         counting, overlaps, costs = border.find_overlaps(trials)
     cost = f"{median(costs):.1f} µs" if costs else "unknown"
     return f"{overlaps} of {counting} overlap; a switch costs {cost}", counting >= trials // 10
@@ -246,7 +246,7 @@ def measure_nothing(library: str, calls: int, size: int) -> tuple[str, bool]:
     """The time of a call that does nothing, with so many bytes each way."""
     calls = max(min(calls, _MANY_BYTES // size), 10)
     with Border("idle", library, size=size) as border:
-        border.seat()
+        border.give_memory()
         times_us = [border.play(0, draws_anew=False).us for _ in range(calls)]
     return f"{median(times_us):.1f} µs; at least {min(times_us):.1f} µs", True
 
@@ -254,11 +254,11 @@ def measure_nothing(library: str, calls: int, size: int) -> tuple[str, bool]:
 def measure_stops(library: str, calls: int) -> tuple[str, bool]:
     """Stop and resume a player while its kernel runs; then kill a stopped one whose kernel never ends."""
     with Border("honest", library) as border:
-        border.seat()
+        border.give_memory()
         played = [border.play(_LONG_US, stops=True) for _ in range(calls)]
         border.start_endless()
     with Border("honest", library) as border:
-        border.seat()
+        border.give_memory()
         after = border.play(0)
     right = sum(call.is_right and not call.is_forged for call in played)
     last = "right" if after.is_right else "wrong"
@@ -269,11 +269,11 @@ def measure_stops(library: str, calls: int) -> tuple[str, bool]:
 def measure_player(library: str, calls: int, kind: str) -> tuple[str, bool]:
     """How many outputs of a kind of player (`player.KINDS`) are right, and how many times forged."""
     with Border(kind, library) as border:
-        border.seat()
+        border.give_memory()
         if kind in _NEEDS_FIRST_CALL:
             border.play(0)
         if kind == "kept":
-            border.seat()
+            border.give_memory()
         played = [border.play(wait_us) for wait_us in _WAITS_US for _ in range(calls)]
     forged = sum(call.is_forged for call in played)
     right = [call for call in played if call.is_right]

@@ -195,13 +195,13 @@ def judge_file(
     `pairs` of runs are enough for a benchmark whose interval does not matter.
     """
     from harness.gpu.device import Device, device_of
-    from harness.judge import Sitting, judge
+    from harness.judge import JudgeSession, judge
 
     device = Device(name="cpu", driver=driver_of(options)) if options.rehearse else device_of("GPU")
     if pairs is None:
         return judge(board, submission, mode, sandbox=options.sandbox, device=device)
-    with Sitting(board, sandbox=options.sandbox, device=device) as sitting:
-        return sitting.judge(submission, mode, pairs=pairs)
+    with JudgeSession(board, sandbox=options.sandbox, device=device) as session:
+        return session.judge(submission, mode, pairs=pairs)
 
 
 def _look(check: GpuCheck, judgement: Judgement) -> ProbeAnswer:

@@ -167,7 +167,7 @@ class Staging:
     def delay_us(self) -> float:
         return self._clock.delay_us
 
-    def lay(self, host: list[torch.Tensor]) -> list[torch.Tensor]:
+    def allocate(self, host: list[torch.Tensor]) -> list[torch.Tensor]:
         """Allocate tensors on the device for these tensors in host memory.  Kernels get views of them."""
         self._host = host
         self._inputs = [

@@ -1,8 +1,8 @@
 """The untrusted side: the only file that imports a submission.
 
 It runs in the sandbox, in a process forked from the warm parent, and obeys orders until it is killed: compile, or
-open, load, lay, go (see `protocol`).  The referee trusts nothing here: a submission may patch all of it.  It is short
-because every window includes its overhead, and that overhead is time that a cheat can gain.
+open, load, allocate, go (see `protocol`).  The referee trusts nothing here: a submission may patch all of it.  It is
+short because every window includes its overhead, and that overhead is time that a cheat can gain.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class _Player:
         """Those of each call in a window."""
         self.views: list[list[torch.Tensor]] = []
         self.output: Any = None
-        self.methods = {name: name for name in ("compile", "load", "lay", "go", "profile", "watch", "fetch")}
+        self.methods = {name: name for name in ("compile", "load", "allocate", "go", "profile", "watch", "fetch")}
         """The method that obeys each order."""
         if driver:
-            self.methods |= {"open": "open_shared", "lay": "lay_shared", "go": "go_shared", "fetch": "fetch_shared"}
+            self.methods |= {name: f"{name}_shared" for name in ("open", "allocate", "go", "fetch")}
         elif device:
             self.methods |= {"open": "open", "fill": "fill", "go": "go_timed"}
 
@@ -123,7 +123,7 @@ class _Player:
         spec.loader.exec_module(module)
         return module
 
-    def lay(self, command: dict[str, Any]) -> bytes:
+    def allocate(self, command: dict[str, Any]) -> bytes:
         self.output = None
         self.tree = command["tree"]
         inputs = [
@@ -131,21 +131,21 @@ class _Player:
             for dtype, shape, strides in command["tensors"]
         ]
         at = [tensor.data_ptr() for tensor in inputs]
-        self.inputs = [self.staging.lay(inputs) if self.staging else inputs]
-        return write({"is": "laid", "at": at})
+        self.inputs = [self.staging.allocate(inputs) if self.staging else inputs]
+        return write({"is": "allocated", "at": at})
 
     def open_shared(self, command: dict[str, Any]) -> bytes:
         self.shared = SharedMemory(self.device, self.driver)
         self.shared.echo(command, self.descriptors)
         return write({"is": "opened"})
 
-    def lay_shared(self, command: dict[str, Any]) -> bytes:
+    def allocate_shared(self, command: dict[str, Any]) -> bytes:
         assert self.shared
         self.output = None
         self.tree = command["tree"]
         self.views = []
-        self.inputs = self.shared.lay(command, self.descriptors)
-        return write({"is": "laid", "at": []})
+        self.inputs = self.shared.allocate(command, self.descriptors)
+        return write({"is": "allocated", "at": []})
 
     def go_shared(self, command: dict[str, Any]) -> bytes:
         assert self.shared

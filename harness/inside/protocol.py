@@ -5,15 +5,15 @@ Each message is one packet of JSON on a SEQPACKET socket, so the referee never w
 
     referee → player                          player → referee
                                               Ready                    the sandbox is up, the submission not yet read
-    Compile  a compiler's command             Compiled | Failed        compile the submission to a library, if needed
+    Compile   a compiler's command            Compiled | Failed        compile the submission to a library, if needed
     Load                                      Loaded | Failed          import the submission
-    Lay    tree of tensors without contents   Laid   addresses         allocate the inputs
-    Go     scalars of the inputs              Done   tree | Failed     the window: one call of custom_kernel
+    Allocate  tree of tensors, no contents    Allocated  addresses     allocate the inputs
+    Go        scalars of the inputs           Done   tree | Failed     the window: one call of custom_kernel
 
-On a device whose memory the referee shares (`shared_memory`), Open comes before Load, Lay comes with two descriptors,
-and `at` is a place in the shared memory of the outputs.  A window may hold several calls: Go has the scalars of each,
-and Done a list of trees.  Fetch follows Profile only.  If Go names a number for the gate, there are no inputs yet: the
-player queues its work behind the gate, answers Queued, and Done when the work is done.
+On a device whose memory the referee shares (`shared_memory`), Open comes before Load, two descriptors come with
+Allocate, and `at` is a place in the shared memory of the outputs.  A window may hold several calls: Go has the scalars
+of each, and Done a list of trees.  Fetch follows Profile only.  If Go names a number for the gate, there are no inputs
+yet: the player queues its work behind the gate, answers Queued, and Done when the work is done.
 
 On a staged device, whose memory is not the player's own (`gpu_staging`), Open comes before Load, and these replace Go:
 
@@ -33,10 +33,10 @@ A tree is any nesting of tuples, lists and dicts.  In a kernel's output, its lea
     3, 2.5, true, null, "text"                                                       a scalar
     {"object": "its type's name"}                                                    anything else
 
-`Lay` carries no contents of the inputs.  Their leaves are `{"tensor": 0}`, an index into the list of tensors (dtype,
-shape, strides), and `{"scalar": 0}`, an index into the list of the call that comes with `Go`.  In both, a tuple is
-`{"tuple": [..]}`, a dict is `{"dict": [[key, value], ..]}`, and a list is a list.  Messages never carry tensor bytes:
-the referee reads and writes them in the memory of the stopped player.
+`Allocate` carries no contents of the inputs.  Their leaves are `{"tensor": 0}`, an index into the list of tensors
+(dtype, shape, strides), and `{"scalar": 0}`, an index into the list of the call that comes with `Go`.  In both, a tuple
+is `{"tuple": [..]}`, a dict is `{"dict": [[key, value], ..]}`, and a list is a list.  Messages never carry tensor
+bytes: the referee reads and writes them in the memory of the stopped player.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class Allocated:
     addresses: tuple[int, ...]
 
 
@@ -204,7 +204,7 @@ class Failed:
     line: int | None
 
 
-Answer = Ready | Compiled | Opened | Loaded | Laid | Filled | Timed | Profiled | Watched | Done | Failed
+Answer = Ready | Compiled | Opened | Loaded | Allocated | Filled | Timed | Profiled | Watched | Done | Failed
 
 
 _BARE: dict[str, type[Ready | Opened | Loaded | Filled | Watched]] = {
@@ -233,8 +233,8 @@ def read_answer(packet: bytes) -> Answer:
             return _BARE[kind]()
         case {"is": "compiled", "status": int(status), "output": str(output), **rest} if not rest:
             return Compiled(status, _text(output, MAX_MESSAGE))
-        case {"is": "laid", "at": list(addresses), **rest} if not rest:
-            return Laid(tuple(_integer(address) for address in addresses))
+        case {"is": "allocated", "at": list(addresses), **rest} if not rest:
+            return Allocated(tuple(_integer(address) for address in addresses))
         case {"is": "timed", "inside_us": inside_us, "delay_us": delay_us, **rest} if not rest:
             return Timed(_duration(inside_us), _duration(delay_us))
         case {"is": "profiled", "call_us": call_us, "operations": list(rows), **rest} if not rest:

@@ -51,7 +51,7 @@ class SharedMemory:
             self._mappings.append(self._driver.open(descriptor, size))
             os.close(descriptor)
 
-    def lay(self, order: dict[str, Any], descriptors: Sequence[int]) -> list[list[torch.Tensor]]:
+    def allocate(self, order: dict[str, Any], descriptors: Sequence[int]) -> list[list[torch.Tensor]]:
         """Map new memory in place of the old; return the inputs of each call."""
         self._map(order["sizes"], descriptors)
         self._output_step = order["steps"][1]

@@ -12,25 +12,27 @@ from typing import Any, Protocol
 
 from harness.referee.orders import Deadline
 from harness.reference.reference import Returned
-from harness.reference.values import Deal
+from harness.reference.values import Flattened
 
 
 class Exchange(Protocol):
     """Passes inputs and outputs of calls between the referee and one player.  Methods raise Foul or JudgeError."""
 
-    def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline, /) -> None:
+    def make_room(self, inputs: Sequence[Flattened], returned: Returned, deadline: Deadline, /) -> None:
         """Have the player make room for as many inputs of these shapes, unless it has it already."""
 
-    def play(self, hands: Sequence[Deal], deadline: Deadline, /, *, is_idle: bool = False) -> tuple[float, list[Any]]:
+    def play(
+        self, inputs: Sequence[Flattened], deadline: Deadline, /, *, is_idle: bool = False
+    ) -> tuple[float, list[Any]]:
         """Play all these calls in one window; return the time of each, in microseconds, and their outputs.
 
         With `is_idle`, the player computes nothing: the time is the overhead of each call, and outputs may be missing.
         """
 
-    def reveal(self, hand: Deal, deadline: Deadline, /) -> None:
+    def reveal(self, flat: Flattened, deadline: Deadline, /) -> None:
         """Hand over the inputs of a call that is not timed."""
 
-    def fetch(self, hand: Deal, deadline: Deadline, /) -> Any:
+    def fetch(self, flat: Flattened, deadline: Deadline, /) -> Any:
         """The output of a call that was not timed."""
 
     def prepare_device(self) -> None:

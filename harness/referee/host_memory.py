@@ -15,7 +15,7 @@ from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline, Orders, expect
 from harness.reference.reference import Returned
-from harness.reference.values import Deal, collect, elements_of, span_bytes
+from harness.reference.values import Flattened, collect, elements_of, span_bytes
 
 _POISON = torch.frombuffer(bytearray(os.urandom(256 << 10)), dtype=torch.uint8)
 _INPUTS_GONE = "The memory of the inputs was freed or made read-only."
@@ -29,29 +29,35 @@ class HostMemory:
         self._buffers: frozenset[int] = frozenset()
         self._output: tuple[TensorSpec, ...] = ()
 
-    def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline) -> None:
-        (hand,) = hands
+    def make_room(self, inputs: Sequence[Flattened], returned: Returned, deadline: Deadline) -> None:
+        (flat,) = inputs
         self._buffers = returned.buffers
-        if hand.layout == self._layout:
+        if flat.layout == self._layout:
             return
-        laid = self.orders.lay(hand.layout, deadline)
-        if len(laid.addresses) != len(hand.tensors):
+        allocated = self.orders.allocate(flat.layout, deadline)
+        if len(allocated.addresses) != len(flat.tensors):
             raise Foul(Verdict.SECURITY_VIOLATION, "The process returned a wrong number of input addresses.")
-        self._layout, self._addresses, self._output = hand.layout, laid.addresses, ()
+        self._layout, self._addresses, self._output = flat.layout, allocated.addresses, ()
 
-    def play(self, hands: Sequence[Deal], deadline: Deadline, *, is_idle: bool = False) -> tuple[float, list[Any]]:  # noqa: ARG002
-        (hand,) = hands
-        self.reveal(hand, deadline)
-        window_us, answer = self.orders.open_window({"do": "go", "scalars": [hand.scalars]}, deadline)
+    def play(
+        self,
+        inputs: Sequence[Flattened],
+        deadline: Deadline,
+        *,
+        is_idle: bool = False,  # noqa: ARG002
+    ) -> tuple[float, list[Any]]:
+        (flat,) = inputs
+        self.reveal(flat, deadline)
+        window_us, answer = self.orders.open_window({"do": "go", "scalars": [flat.scalars]}, deadline)
         done = expect(answer, Done)
-        output = self.collect(done, hand)
+        output = self.collect(done, flat)
         self._output = tuple(tensors_of(done.output))
         return window_us, [output]
 
-    def reveal(self, hand: Deal, _deadline: Deadline) -> None:
+    def reveal(self, flat: Flattened, _deadline: Deadline) -> None:
         """Write the inputs into the player's memory, and overwrite where outputs of the last call may be."""
         self._poison_output()
-        for index, (tensor, address) in enumerate(zip(hand.tensors, self._addresses, strict=True)):
+        for index, (tensor, address) in enumerate(zip(flat.tensors, self._addresses, strict=True)):
             length = span_bytes(tensor)
             try:
                 if index in self._buffers:
@@ -61,8 +67,8 @@ class HostMemory:
             except OSError as error:
                 raise self._fault(error, Verdict.RUN_TIME_ERROR, _INPUTS_GONE) from None
 
-    def fetch(self, hand: Deal, deadline: Deadline) -> Any:
-        return self.collect(self.orders.fetch(deadline), hand)
+    def fetch(self, flat: Flattened, deadline: Deadline) -> Any:
+        return self.collect(self.orders.fetch(deadline), flat)
 
     def prepare_device(self) -> None:
         """There is none."""
@@ -70,9 +76,9 @@ class HostMemory:
     def close(self) -> None:
         """Nothing is shared."""
 
-    def collect(self, done: Done, hand: Deal) -> Any:
+    def collect(self, done: Done, flat: Flattened) -> Any:
         """Copy the output that the player describes."""
-        return collect(done.output, self._read, hand.span_bytes)
+        return collect(done.output, self._read, flat.span_bytes)
 
     def _poison_output(self) -> None:
         """Overwrite the last call's output, so that a stale buffer cannot pass as the next answer."""

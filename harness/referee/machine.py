@@ -18,10 +18,10 @@ from harness.records.judgement import Machine
 from harness.records.stats import median
 from harness.records.times import GpuState
 from harness.referee.software import read_software, version_of
-from harness.sandbox.company import MAX_COMPANY
+from harness.sandbox.other_work import MAX_OTHER_WORK
 
 _QUIET = 0.1
-"""Maximum share of the cores that may be busy with other work, and of the runs with more than `MAX_COMPANY`."""
+"""Maximum share of the cores that may be busy with other work, and of the runs with more than `MAX_OTHER_WORK`."""
 _LISTEN_S = 0.2
 
 
@@ -56,7 +56,7 @@ def read_machine(gpus: Sequence[GpuFacts] = (), include_dirs: Mapping[str, str] 
 def as_timed(
     machine: Machine,
     states: Sequence[GpuState],
-    company: Sequence[float] = (),
+    other_work: Sequence[float] = (),
     *,
     repeats: int = 0,
     waited_s: float = 0.0,
@@ -64,7 +64,7 @@ def as_timed(
     """Add what was measured in the runs: the GPU's clock (median) and temperature (maximum), and other work.
 
     Args:
-        company: the share of a core that other work took, for each run.
+        other_work: the share of a core that other work took, for each run.
         repeats: how many more runs were played again, because of other work or of a call that stalled.
         waited_s: how long the judge waited for idle cores, in all.
     """
@@ -74,10 +74,10 @@ def as_timed(
     if repeats:
         runs = f"{repeats} run{'s' * (repeats > 1)}"
         notes.append(f"The judge played {runs} again, because of other work or of a call that stalled.")
-    if disturbed := [share for share in company if share > MAX_COMPANY]:
-        quiet = quiet and len(disturbed) <= _QUIET * len(company)
+    if disturbed := [share for share in other_work if share > MAX_OTHER_WORK]:
+        quiet = quiet and len(disturbed) <= _QUIET * len(other_work)
         share = f"{max(disturbed):.0%} of a core"
-        notes.append(f"Other work took up to {share} in {len(disturbed)} of {len(company)} runs.")
+        notes.append(f"Other work took up to {share} in {len(disturbed)} of {len(other_work)} runs.")
     clocks, heats, powers = (
         [value for state in states if (value := getattr(state, name)) is not None]
         for name in ("clock_mhz", "temperature_c", "power_w")

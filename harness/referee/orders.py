@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from harness.gpu.gpu_errors import advise, is_out_of_memory
 from harness.gpu.gpu_errors import explain as explain_error
-from harness.inside.protocol import QUEUED, Answer, Done, Failed, Laid, Opened
+from harness.inside.protocol import QUEUED, Allocated, Answer, Done, Failed, Opened
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox.player_handle import PlayerHandle
@@ -93,9 +93,9 @@ class Orders:
             raise JudgeError(f"a player could not open its GPU, but the referee could: {advise(answer.message)}")
         expect(answer, Opened)
 
-    def lay(self, order: dict[str, Any], deadline: Deadline, descriptors: Sequence[int] = ()) -> Laid:
+    def allocate(self, order: dict[str, Any], deadline: Deadline, descriptors: Sequence[int] = ()) -> Allocated:
         """Have the player make room for inputs of new shapes, before they exist."""
-        self.player.send({"do": "lay", **order}, descriptors)
+        self.player.send({"do": "allocate", **order}, descriptors)
         starved_s, start = self.player.starved_s, time.perf_counter()
         try:
             self.player.resume()
@@ -103,7 +103,7 @@ class Orders:
             self.player.stop()
         finally:
             self._count(time.perf_counter() - start, self.player.starved_s - starved_s, deadline)
-        return expect(self.player.read(packet), Laid)
+        return expect(self.player.read(packet), Allocated)
 
     def open_window(
         self,

@@ -35,7 +35,7 @@ from harness.referee.sealed import Sealed, driver_of
 from harness.referee.self_timing import Outside
 from harness.referee.staged import Staged
 from harness.reference.reference import Reference, Returned
-from harness.reference.values import Deal, UnsupportedInput, deal
+from harness.reference.values import Flattened, UnsupportedInput, flatten
 from harness.sandbox.player_handle import PlayerHandle
 from harness.task.compile import Recipe, explain, ran_out_of_memory
 
@@ -170,18 +170,18 @@ class Referee:
         while len(times) < len(seeds):
             batch = self._deal_batch(params, returned, seeds[len(times) :], per_window)
             outputs: list[list[Any]] = []
-            for hands in batch:
-                self.exchange.make_room(hands, returned, deadline)
-                time_us, found = self.exchange.play(hands, deadline, is_idle=is_idle)
+            for inputs in batch:
+                self.exchange.make_room(inputs, returned, deadline)
+                time_us, found = self.exchange.play(inputs, deadline, is_idle=is_idle)
                 times.append(time_us)
                 outputs.append(found)
             after_windows()
             if digested and len(times) == len(batch):  # before the task's own code can change them
                 self.digests = Digests(inputs=digest(batch[0][0].data), outputs=digest(outputs[0][0]))
-            for hands, found in zip(batch, outputs, strict=True):
+            for inputs, found in zip(batch, outputs, strict=True):
                 with self._timing(self._checking_s):
-                    for hand, output in zip(hands, found, strict=not is_idle):
-                        if checked and (message := self.reference.check(hand.data, output)):
+                    for flat, output in zip(inputs, found, strict=not is_idle):
+                        if checked and (message := self.reference.check(flat.data, output)):
                             raise Foul(Verdict.WRONG_ANSWER, message)
         return tuple(times)
 
@@ -201,10 +201,10 @@ class Referee:
 
         Raises as `calls` does.
         """
-        hand = self._hand_over(params, seed, deadline)
-        answer = self.orders.open_window({"do": "profile", "scalars": [hand.scalars]}, deadline)[1]
+        flat = self._reveal_input(params, seed, deadline)
+        answer = self.orders.open_window({"do": "profile", "scalars": [flat.scalars]}, deadline)[1]
         profiled = expect(answer, Profiled)
-        if message := self.reference.check(hand.data, self.exchange.fetch(hand, deadline)):
+        if message := self.reference.check(flat.data, self.exchange.fetch(flat, deadline)):
             raise Foul(Verdict.WRONG_ANSWER, message)
         operations = [
             Operation(name=name, on_device=on_device, calls=calls, own_us=own_us)
@@ -215,8 +215,8 @@ class Referee:
 
     def watch(self, params: Params, seed: int, deadline: Deadline) -> None:
         """One call under a vendor's profiler; its output is not read.  Raises as `calls` does."""
-        hand = self._hand_over(params, seed, deadline)
-        expect(self.orders.open_window({"do": "watch", "scalars": [hand.scalars]}, deadline)[1], Watched)
+        flat = self._reveal_input(params, seed, deadline)
+        expect(self.orders.open_window({"do": "watch", "scalars": [flat.scalars]}, deadline)[1], Watched)
 
     def _make_room(self, params: Params, returned: Returned, calls: int, deadline: Deadline) -> None:
         """Have the player make room on its device before the referee has used memory there for inputs that count.
@@ -224,36 +224,36 @@ class Referee:
         What the referee frees there may be what the player gets, and NVIDIA does not promise that it is cleared.
         """
         if self.device.is_sealed and self._room != (params, calls):
-            hand = self._deal(self.reference.generate(params, secrets.randbelow(_SEEDS)))
-            self.exchange.make_room([hand] * calls, returned, deadline)
+            flat = self._flatten(self.reference.generate(params, secrets.randbelow(_SEEDS)))
+            self.exchange.make_room([flat] * calls, returned, deadline)
             self._room = params, calls
 
-    def _hand_over(self, params: Params, seed: int, deadline: Deadline) -> Deal:
+    def _reveal_input(self, params: Params, seed: int, deadline: Deadline) -> Flattened:
         self._make_room(params, self.reference.returned(params), 1, deadline)
-        hand = self._deal(self.reference.generate(params, seed))
-        self.exchange.make_room([hand], self.reference.returned(params), deadline)
-        self.exchange.reveal(hand, deadline)
-        return hand
+        flat = self._flatten(self.reference.generate(params, seed))
+        self.exchange.make_room([flat], self.reference.returned(params), deadline)
+        self.exchange.reveal(flat, deadline)
+        return flat
 
     def _deal_batch(
         self, params: Params, returned: Returned, seeds: Sequence[int], per_window: int
-    ) -> list[list[Deal]]:
+    ) -> list[list[Flattened]]:
         """Generate inputs for the next windows, as many as fit into `_BATCH_BYTES`."""
-        batch: list[list[Deal]] = []
+        batch: list[list[Flattened]] = []
         room = _BATCH_BYTES
         for seed in seeds:
             drawn = [_derive(seed, number) for number in range(per_window)]
             with self._timing(self._making_s):
-                batch.append([self._deal(self.reference.generate(params, one)) for one in drawn])
+                batch.append([self._flatten(self.reference.generate(params, one)) for one in drawn])
             # The outputs are kept until the checks, too.
-            room -= per_window * sum(returned.fresh_bytes) + sum(hand.span_bytes for hand in batch[-1])
+            room -= per_window * sum(returned.fresh_bytes) + sum(flat.span_bytes for flat in batch[-1])
             if room < 0:
                 break
         return batch
 
-    def _deal(self, data: Any) -> Deal:
+    def _flatten(self, data: Any) -> Flattened:
         try:
-            return deal(data, self._torch_device)
+            return flatten(data, self._torch_device)
         except UnsupportedInput as error:
             # `probe` accepted the case with another seed, so the generator's return type depends on the seed.
             raise TaskError(f"generate_input returned {error}") from None

@@ -34,7 +34,7 @@ from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline, Orders, expect
 from harness.referee.sampling import FULL_WARMUPS
 from harness.reference.reference import Returned
-from harness.reference.values import Deal, collect, span_bytes
+from harness.reference.values import Flattened, collect, span_bytes
 
 _SPARE_BYTES = 1 << 20
 """Room for outputs of a wrong shape or dtype, so that the check can say what is wrong with them."""
@@ -63,16 +63,16 @@ class _Layout:
     output_step: int
 
     @classmethod
-    def of(cls, hand: Deal, returned: Returned, calls: int) -> _Layout:
+    def of(cls, flat: Flattened, returned: Returned, calls: int) -> _Layout:
         places: list[tuple[bool, int]] = []
         ends = [0, 0]
-        for index, tensor in enumerate(hand.tensors):
+        for index, tensor in enumerate(flat.tensors):
             is_output = index in returned.buffers
             places.append((is_output, ends[is_output]))
             ends[is_output] = aligned(ends[is_output] + span_bytes(tensor))
         ends[1] += sum(map(aligned, returned.fresh_bytes))
         ends[1] += aligned(min(ends[1], _SPARE_BYTES)) + ALIGNMENT
-        layout = hand.layout
+        layout = flat.layout
         order = {
             "tree": layout["tree"],
             "tensors": [(*spec, *place) for spec, place in zip(layout["tensors"], places, strict=True)],
@@ -97,16 +97,16 @@ class Sealed:
         """Whether the player queued its work in the last window before the inputs were revealed."""
         self._unqueued = 0
 
-    def make_room(self, hands: Sequence[Deal], returned: Returned, deadline: Deadline) -> None:
-        layout = _Layout.of(hands[0], returned, len(hands))
+    def make_room(self, inputs: Sequence[Flattened], returned: Returned, deadline: Deadline) -> None:
+        layout = _Layout.of(inputs[0], returned, len(inputs))
         if layout == self._layout:
             return
         if self._layout:
             # The old memory is freed only when nobody maps it.
-            self.orders.lay(_NOTHING, deadline)
+            self.orders.allocate(_NOTHING, deadline)
         self.close()
         self._memory = memory = self._allocate(layout)
-        self.orders.lay({**layout.order, "sizes": memory.sizes}, deadline, memory.descriptors)
+        self.orders.allocate({**layout.order, "sizes": memory.sizes}, deadline, memory.descriptors)
         self._layout = layout
 
     def _allocate(self, layout: _Layout) -> SealedMemory:
@@ -120,16 +120,18 @@ class Sealed:
                 self.orders.player.check_memory(now=True)  # if it has taken more than it may, that is why
                 raise
 
-    def play(self, hands: Sequence[Deal], deadline: Deadline, *, is_idle: bool = False) -> tuple[float, list[Any]]:
+    def play(
+        self, inputs: Sequence[Flattened], deadline: Deadline, *, is_idle: bool = False
+    ) -> tuple[float, list[Any]]:
         """Play all these calls in one window.
 
         An idle player makes one of them.  Other calls add to the overhead only a copy of the output: the referee
         measures that.
         """
         assert self._memory and self._layout
-        played = hands[:1] if is_idle else hands
-        self._offer(hands)
-        gate = draw_gate() if self._may_queue(hands) else 0
+        played = inputs[:1] if is_idle else inputs
+        self._offer(inputs)
+        gate = draw_gate() if self._may_queue(inputs) else 0
         self.is_queued = False
         if not gate:
             self._reveal_before()
@@ -140,33 +142,33 @@ class Sealed:
             self._reveal(gate)
 
         times: list[float] = []
-        order = {"do": "go", "scalars": [hand.scalars for hand in played], "gate": gate}
+        order = {"do": "go", "scalars": [flat.scalars for flat in played], "gate": gate}
         answer = self.orders.open_window(
             order, deadline, lambda: times.append(self._seal()), reveal=reveal if gate else None
         )[1]
         outputs = self._collect(expect(answer, Done), played)
         if not is_idle:
-            return times[0] / len(hands), outputs
+            return times[0] / len(inputs), outputs
         with _blaming_the_gpu():
-            copies_us = self._memory.copy_us(len(hands) * sum(self._layout.order["fresh_bytes"]))
-        copy_us = min(copies_us / len(hands), times[0])
-        return (times[0] - copy_us) / len(hands) + copy_us, outputs
+            copies_us = self._memory.copy_us(len(inputs) * sum(self._layout.order["fresh_bytes"]))
+        copy_us = min(copies_us / len(inputs), times[0])
+        return (times[0] - copy_us) / len(inputs) + copy_us, outputs
 
-    def _may_queue(self, hands: Sequence[Deal]) -> bool:
+    def _may_queue(self, inputs: Sequence[Flattened]) -> bool:
         """Whether the player may get its order before the inputs: its scalars tell nothing new."""
-        known, told = {self._scalars}, {write({"scalars": hand.scalars}) for hand in hands}
+        known, told = {self._scalars}, {write({"scalars": flat.scalars}) for flat in inputs}
         self._scalars = max(told)
         return told == known and self._unqueued < _MOST_UNQUEUED and self._driver.can_wait
 
-    def reveal(self, hand: Deal, _deadline: Deadline) -> None:
-        self._offer([hand])
+    def reveal(self, flat: Flattened, _deadline: Deadline) -> None:
+        self._offer([flat])
         self._reveal_before()
 
-    def fetch(self, hand: Deal, deadline: Deadline) -> Any:
+    def fetch(self, flat: Flattened, deadline: Deadline) -> Any:
         assert self._memory
         done = self.orders.fetch(deadline)
         self._seal()
-        return self._collect(done, [hand])[0]
+        return self._collect(done, [flat])[0]
 
     def prepare_device(self) -> None:
         """Have the player map memory, read what the referee has written there, and write it back."""
@@ -192,15 +194,15 @@ class Sealed:
         with _blaming_the_gpu():
             return self._memory.seal()
 
-    def _offer(self, hands: Sequence[Deal]) -> None:
+    def _offer(self, inputs: Sequence[Flattened]) -> None:
         """Put the inputs where the player does not see them."""
         memory, layout = self._memory, self._layout
         assert memory and layout
         with self._waiting(), _blaming_the_gpu():
             memory.clear()
-            for call, hand in enumerate(hands):
+            for call, flat in enumerate(inputs):
                 start = memory.offered.address + call * layout.input_step
-                for tensor, place in zip(hand.tensors, layout.places, strict=True):
+                for tensor, place in zip(flat.tensors, layout.places, strict=True):
                     if place is not None and tensor.numel():
                         self._driver.copy(start + place, tensor.data_ptr(), span_bytes(tensor))
 
@@ -221,20 +223,20 @@ class Sealed:
         yield
         self.orders.running_s += time.monotonic() - began
 
-    def _collect(self, done: Done, hands: Sequence[Deal]) -> list[Any]:
+    def _collect(self, done: Done, inputs: Sequence[Flattened]) -> list[Any]:
         """Copy the outputs that the player describes from the sealed memory."""
         assert self._memory
         if isinstance(done.output, Unsupported):
             raise Foul(Verdict.WRONG_ANSWER, f"custom_kernel returned {done.output.name}.")
-        if not isinstance(done.output, list) or len(done.output) != len(hands):
+        if not isinstance(done.output, list) or len(done.output) != len(inputs):
             raise Foul(Verdict.SECURITY_VIOLATION, "The process returned a wrong number of outputs.")
         size = sum(max(spec.span_bytes, spec.elements) for spec in tensors_of(done.output))
         if size > self._memory.sealed.size:
             self._refuse_size(done.output)
         with _blaming_the_gpu():
             return [
-                collect(output, functools.partial(self._read, output), hand.span_bytes, self._device)
-                for output, hand in zip(done.output, hands, strict=True)
+                collect(output, functools.partial(self._read, output), flat.span_bytes, self._device)
+                for output, flat in zip(done.output, inputs, strict=True)
             ]
 
     def _read(self, output: Any, place: int, target: int, length: int) -> None:
@@ -253,15 +255,15 @@ class Sealed:
         raise Foul(Verdict.WRONG_ANSWER, message)
 
 
-def calls_that_fit(hand: Deal, returned: Returned) -> int:
+def calls_that_fit(flat: Flattened, returned: Returned) -> int:
     """How many calls one window may hold."""
-    layout = _Layout.of(hand, returned, 1)
+    layout = _Layout.of(flat, returned, 1)
     return max(1, min(
         _MOST_CALLS,
-        _window_bytes(hand.tensors) // (layout.input_step + layout.output_step),
+        _window_bytes(flat.tensors) // (layout.input_step + layout.output_step),
         (MAX_LEAVES - 1) // returned.nodes,
         MAX_MESSAGE // (_DESCRIPTION_BYTES * returned.nodes),
-        MAX_MESSAGE // 2 // len(write({"scalars": hand.scalars})),
+        MAX_MESSAGE // 2 // len(write({"scalars": flat.scalars})),
     ))  # fmt: skip
 
 

@@ -71,9 +71,9 @@ class _Step:
     limit: Callable[[Outside], float]
     message: str
 
-    def excess_us(self, call: Outside, company: float = 0.0) -> float:
-        """Microseconds above the limit that other work with the share `company` of the window does not explain."""
-        return max(0.0, self.took(call) - company * self.within(call) - self.limit(call))
+    def excess_us(self, call: Outside, other_work: float = 0.0) -> float:
+        """Microseconds above the limit that other work with the share `other_work` of the window does not explain."""
+        return max(0.0, self.took(call) - other_work * self.within(call) - self.limit(call))
 
 
 def _steps(idle: Sequence[Outside]) -> tuple[_Step, ...]:
@@ -129,13 +129,13 @@ def charged_us(calls: Sequence[Outside], idle: Sequence[Outside]) -> tuple[float
     return tuple(call.inside_us + sum(step.excess_us(call) for step in steps) for call in calls)
 
 
-def find_lie(calls: Sequence[Outside], idle: Sequence[Outside], company: float = 0.0) -> str:
+def find_lie(calls: Sequence[Outside], idle: Sequence[Outside], other_work: float = 0.0) -> str:
     """Why a run's own times cannot be true, with numbers; "" if they can.
 
     Args:
         calls: the samples of one run.
         idle: the samples of an idle player, with inputs of the same shapes.
-        company: the share of a core that other work took during the run.
+        other_work: the share of a core that other work took during the run.
     """
     for call in calls:
         if call.inside_us > call.window_us + _RESOLUTION_US:
@@ -144,7 +144,7 @@ def find_lie(calls: Sequence[Outside], idle: Sequence[Outside], company: float =
                 "the clock in the process was changed."
             )
     for step in _steps(idle):
-        if 2 * sum(step.excess_us(call, company) > 0 for call in calls) > len(calls):
+        if 2 * sum(step.excess_us(call, other_work) > 0 for call in calls) > len(calls):
             took, inside = median(map(step.took, calls)), median([call.inside_us for call in calls])
             return step.message.format(took=took, inside=inside)
     return ""

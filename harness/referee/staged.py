@@ -17,7 +17,7 @@ from harness.inside.protocol import Done, Filled, Timed, tensors_of
 from harness.referee.host_memory import HostMemory
 from harness.referee.orders import Deadline, Orders, expect
 from harness.referee.self_timing import Outside
-from harness.reference.values import Deal
+from harness.reference.values import Flattened
 
 
 class Staged(HostMemory):
@@ -27,20 +27,26 @@ class Staged(HostMemory):
         """The referee's measurements of each call."""
         self._sweep_us = side.sweep_us
 
-    def play(self, hands: Sequence[Deal], deadline: Deadline, *, is_idle: bool = False) -> tuple[float, list[Any]]:  # noqa: ARG002
+    def play(
+        self,
+        inputs: Sequence[Flattened],
+        deadline: Deadline,
+        *,
+        is_idle: bool = False,  # noqa: ARG002
+    ) -> tuple[float, list[Any]]:
         """Play one call.
 
         A kernel left running on the device may see the inputs as soon as they are written, so the time is bounded by
         the span from then to the last stop.
         """
-        (hand,) = hands
+        (flat,) = inputs
         sweeps_us = [self._sweep_us()]
         revealed = time.perf_counter_ns()
-        super().reveal(hand, deadline)
+        super().reveal(flat, deadline)
         fill_us, answer = self.orders.open_window({"do": "fill"}, deadline)
         expect(answer, Filled)
         sweeps_us.append(self._sweep_us())
-        window_us, answer = self.orders.open_window({"do": "go", "scalars": [hand.scalars]}, deadline)
+        window_us, answer = self.orders.open_window({"do": "go", "scalars": [flat.scalars]}, deadline)
         timed = expect(answer, Timed)
         sweeps_us.append(self._sweep_us())
         fetch_us, answer = self.orders.open_window({"do": "fetch"}, deadline)
@@ -58,10 +64,10 @@ class Staged(HostMemory):
         )
         self.outside.append(call)
         # The output is in host copies made by the player, so there is nothing to poison.
-        return timed.inside_us, [self.collect(done, hand)]
+        return timed.inside_us, [self.collect(done, flat)]
 
-    def reveal(self, hand: Deal, deadline: Deadline) -> None:
-        super().reveal(hand, deadline)
+    def reveal(self, flat: Flattened, deadline: Deadline) -> None:
+        super().reveal(flat, deadline)
         expect(self.orders.open_window({"do": "fill"}, deadline)[1], Filled)
 
     def prepare_device(self) -> None:

@@ -35,7 +35,7 @@ from harness.reference.checker import compare, describe, is_same, mismatch, pair
 from harness.reference.spare_memory import SpareMemory, ran_out, too_large
 from harness.reference.task_modules import TaskFiles
 from harness.reference.uninitialised import FillUninitialised
-from harness.reference.values import UnsupportedInput, deal, moved
+from harness.reference.values import UnsupportedInput, flatten, moved
 from harness.task.task import Board, Case
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
@@ -225,7 +225,7 @@ class Reference:
         ]
         filled = {storage for _, storage in buffers}
         sizes = [(tensor.numel() * tensor.element_size(), _storage(tensor) in filled) for tensor in tensors(answer)]
-        return frozenset(place for place, _ in buffers), sizes, deal(answer, self.device).nodes
+        return frozenset(place for place, _ in buffers), sizes, flatten(answer, self.device).nodes
 
     def _ask(self, data: Any, output: Any) -> str:
         """The message of `check_implementation`, in any of its forms."""
@@ -253,7 +253,7 @@ class Reference:
 
     def _require_plain(self, function: str, tree: Any) -> None:
         try:
-            deal(tree, self.device)
+            flatten(tree, self.device)
         except UnsupportedInput as error:
             raise self._fault(function, f"returns a value that cannot be sent to a player: {error}") from None
         if self.device.type == "cpu" and any(tensor.device.type != "cpu" for tensor in tensors(tree)):

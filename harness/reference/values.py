@@ -1,6 +1,6 @@
 """Convert nested values of tensors for the transfer between referee and player.
 
-`deal` splits a task's input into the tree and the tensors' specs (which a player may know early), the scalars
+`flatten` splits a task's input into the tree and the tensors' specs (which a player may know early), the scalars
 (which it may not), and the tensors themselves.  `collect` copies the tensors that a `Done` message describes from the
 player's memory.
 """
@@ -40,7 +40,7 @@ class UnsupportedInput(Exception):
 
 
 @dataclass
-class Deal:
+class Flattened:
     """One call's input, split for the transfer."""
 
     data: Any = None
@@ -61,14 +61,14 @@ class Deal:
         return sum(span_bytes(tensor) for tensor in self.tensors)
 
 
-def deal(data: Any, device: torch.device = _CPU) -> Deal:
+def flatten(data: Any, device: torch.device = _CPU) -> Flattened:
     """Split a task's input for the transfer, with its tensors on `device`.
 
     Raises:
         UnsupportedInput: neither tensor, scalar, tuple, list nor dict; or an unsupported tensor; or too large.
     """
-    result = Deal(data, device)
-    result.tree = _take_apart(data, result)
+    result = Flattened(data, device)
+    result.tree = _flatten(data, result)
     # The same limits as for a player's output: a reference must not return what a player cannot.
     if result.nodes > MAX_LEAVES or len(write(result.layout)) > MAX_MESSAGE // 2:
         raise UnsupportedInput(f"more than {MAX_LEAVES} values, or a structure too large to describe")
@@ -77,7 +77,7 @@ def deal(data: Any, device: torch.device = _CPU) -> Deal:
     return result
 
 
-def _take_apart(node: Any, result: Deal, depth: int = 0) -> Any:
+def _flatten(node: Any, result: Flattened, depth: int = 0) -> Any:
     result.nodes += 1
     if depth > MAX_DEPTH:
         raise UnsupportedInput(f"more than {MAX_DEPTH} levels")
@@ -88,11 +88,11 @@ def _take_apart(node: Any, result: Deal, depth: int = 0) -> Any:
         result.scalars.append(node)
         return {"scalar": len(result.scalars) - 1}
     if isinstance(node, tuple):
-        return {"tuple": [_take_apart(item, result, depth + 1) for item in node]}
+        return {"tuple": [_flatten(item, result, depth + 1) for item in node]}
     if isinstance(node, list):
-        return [_take_apart(item, result, depth + 1) for item in node]
+        return [_flatten(item, result, depth + 1) for item in node]
     if isinstance(node, dict) and all(isinstance(key, str | int) for key in node):
-        return {"dict": [[key, _take_apart(item, result, depth + 1)] for key, item in node.items()]}
+        return {"dict": [[key, _flatten(item, result, depth + 1)] for key, item in node.items()]}
     raise UnsupportedInput(f"{type(node).__name__} is neither tensor, scalar, tuple, list nor dict")
 
 
@@ -153,21 +153,21 @@ def collect(tree: Any, read: Read, input_bytes: int, device: torch.device = _CPU
     if total > allowed:
         message = f"The output spans {total} bytes; the limit is {allowed}. Return contiguous tensors."
         raise Foul(Verdict.WRONG_ANSWER, message)
-    return _put_together(tree, read, device)
+    return _rebuild(tree, read, device)
 
 
-def _put_together(node: Any, read: Read, device: torch.device) -> Any:
+def _rebuild(node: Any, read: Read, device: torch.device) -> Any:
     match node:
         case TensorSpec():
             return _fetch(node, read, device)
         case Unsupported(name):
             raise Foul(Verdict.WRONG_ANSWER, f"custom_kernel returned {name}, which is not a plain torch.Tensor.")
         case tuple():
-            return tuple(_put_together(item, read, device) for item in node)
+            return tuple(_rebuild(item, read, device) for item in node)
         case list():
-            return [_put_together(item, read, device) for item in node]
+            return [_rebuild(item, read, device) for item in node]
         case dict():
-            return {key: _put_together(item, read, device) for key, item in node.items()}
+            return {key: _rebuild(item, read, device) for key, item in node.items()}
     return node
 
 

@@ -19,7 +19,7 @@ from harness.referee.orders import Deadline
 from harness.referee.referee import Referee
 from harness.referee.sealed import calls_that_fit
 from harness.reference.reference import Reference
-from harness.reference.values import deal
+from harness.reference.values import flatten
 from harness.rules import phase
 from harness.rules.phase import Phase, SideFoul
 from harness.rules.quiet import Quiet
@@ -90,7 +90,7 @@ class Context:
         self.on_progress(Progress(step=step, done=done, total=total, seconds_left=seconds_left))
 
     @contextlib.contextmanager
-    def seat(self, entry: PlayerFiles, *, building: bool = False) -> Iterator[PlayerHandle]:
+    def start_player(self, entry: PlayerFiles, *, building: bool = False) -> Iterator[PlayerHandle]:
         """Start a fresh player for the block; keep what it prints.
 
         Raises:
@@ -100,7 +100,7 @@ class Context:
         foul: Foul | SideFoul | None = None
         is_played = False
         try:
-            with contextlib.ExitStack() as once_closed, self.sandbox.seat(entry, building=building) as player:
+            with contextlib.ExitStack() as once_closed, self.sandbox.start_player(entry, building=building) as player:
                 once_closed.callback(self.dismiss)
                 once_closed.callback(self._keep_log, entry, player)
                 yield player
@@ -119,7 +119,7 @@ class Context:
             raise JudgeError(f"after a player ended, {trouble}")
 
     def referee(self, player: PlayerHandle, *, first_call_s: float = 0.0) -> Referee:
-        """The referee of the player that is in `seat`, whose first call may take `first_call_s` if that is longer."""
+        """The referee of the player of `start_player`, whose first call may take `first_call_s` if that is longer."""
         self._referee = Referee(player, self.reference, self.device, self.sandbox.driver, first_call_s=first_call_s)
         return self._referee
 
@@ -135,8 +135,8 @@ class Context:
 
     def calls_that_fit(self, case: Case) -> int:
         """How many calls of a case one window may hold, on a device whose memory is sealed."""
-        hand = deal(self.reference.generate(case.params, self.seed()), self.reference.device)
-        return calls_that_fit(hand, self.reference.returned(case.params))
+        flat = flatten(self.reference.generate(case.params, self.seed()), self.reference.device)
+        return calls_that_fit(flat, self.reference.returned(case.params))
 
     def _keep_log(self, entry: PlayerFiles, player: PlayerHandle) -> None:
         if player.log:

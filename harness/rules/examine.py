@@ -71,7 +71,7 @@ def _try_cases(
     """Have a fresh player import the submission and call it once per case; return the foul of the import, if any."""
     with contextlib.ExitStack() as stack:
         with deadline.paused():  # the sandbox may only just start
-            player = stack.enter_context(context.seat(entry, building=building))
+            player = stack.enter_context(context.start_player(entry, building=building))
         try:
             referee = context.referee(player)
             referee.load(min(context.board.limits.compile_timeout_s, math.ceil(deadline.left_s)))
@@ -86,7 +86,7 @@ def _try_cases(
 
 
 def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | None:
-    with context.seat(entry, building=True) as player:
+    with context.start_player(entry, building=True) as player:
         foul = None
         try:
             context.referee(player).compile(recipe, context.board.limits.compile_timeout_s)
@@ -112,7 +112,7 @@ def _play_tests(context: Context, entry: PlayerFiles, label: str, *, until_failu
     results: list[CaseResult] = []
     waiting = list(context.board.tests)
     while waiting and not deadline.is_over:
-        with context.seat(entry) as player:
+        with context.start_player(entry) as player:
             for played in _play_tests_with(context, entry, player, waiting, deadline, label):
                 results.append(played)
                 if until_failure and played.verdict is not Verdict.ACCEPTED:

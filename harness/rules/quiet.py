@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from harness.records.errors import JudgeError
-from harness.sandbox.company import MAX_COMPANY
+from harness.sandbox.other_work import MAX_OTHER_WORK
 
 MAX_REPEATS = 2
 """How often runs of a participant's file are played again, for each benchmark."""
@@ -47,7 +47,7 @@ class Quiet:
         """Wait until the cores are idle.  Raises JudgeError if the patience is used up."""
         began, waited_s = time.monotonic(), 0.0
         patience_s = min(PATIENCE_S, PATIENCE_IN_ALL_S - self.waited_s)
-        while (share := self._listen()) > MAX_COMPANY:
+        while (share := self._listen()) > MAX_OTHER_WORK:
             if waited_s > patience_s:
                 raise JudgeError(f"other work takes {share:.0%} of a core: {_WAY_OUT}")
             time.sleep(_PAUSE_S)
@@ -60,14 +60,14 @@ class Quiet:
         Raises:
             JudgeError: too many runs of the judge's own players were disturbed.
         """
-        if share <= MAX_COMPANY and not stalls:
+        if share <= MAX_OTHER_WORK and not stalls:
             return False
         is_ours = side in self._ours
         key = ("", "") if is_ours else (side, case)
         self._repeats[key] += 1
         is_enough = self._repeats[key] > (MAX_OWN_REPEATS if is_ours else MAX_REPEATS)
         if is_enough and is_ours:
-            why = f"other work took {share:.0%} of a core" if share > MAX_COMPANY else "a call stalled"
+            why = f"other work took {share:.0%} of a core" if share > MAX_OTHER_WORK else "a call stalled"
             raise JudgeError(f"{why} during a run of the {side}: {_WAY_OUT}")
         self.repeats += not is_enough
         return not is_enough

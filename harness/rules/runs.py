@@ -52,7 +52,7 @@ class Runs:
         """The referee's measurements of the idle player, by name of the case."""
         self._stalls: Counter[tuple[str, str]] = Counter()
         """How many runs stalled that were not played again, by side and case."""
-        self.company: list[float] = []
+        self.other_work: list[float] = []
         """The share of a core that other work took, for each run in order of play."""
 
     def calibrate(self, case: Case, phase: Phase) -> float:
@@ -102,12 +102,12 @@ class Runs:
                     with phase.deadline.paused():
                         quiet.wait()
                 undo = phase.checkpoint()
-                windows, company = self._play(entry, case, phase, order, loops=loops)
-                if not (quiet and quiet.must_repeat(company, entry.name, case.name, stalls=windows.stalls)):
+                windows, other_work = self._play(entry, case, phase, order, loops=loops)
+                if not (quiet and quiet.must_repeat(other_work, entry.name, case.name, stalls=windows.stalls)):
                     break
                 undo()
-            self.company.append(company)
-            settled = self._settle(entry, case, phase, windows, company)
+            self.other_work.append(other_work)
+            settled = self._settle(entry, case, phase, windows, other_work)
             return replace(settled, counts_stalls=self._counts_stalls(entry, case, settled))
 
         return play
@@ -123,20 +123,20 @@ class Runs:
         """Play one run once; return also the share of a core that other work took."""
         replay = self.context.replay
         is_real = entry is not self.idler
-        company = self.context.sandbox.company()
+        other_work = self.context.sandbox.other_work()
         self.context.gpu.begin()
-        with self.context.seat(entry) as player:
+        with self.context.start_player(entry) as player:
             referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
             with phase.watch(entry.name, case, referee.orders):
                 # A submission can evict the libraries from the kernel's cache, but must not make the anchor too slow.
                 patience = _OWN_PATIENCE if entry.name in OWN_PLAYERS else 1
                 with phase.deadline.paused():
                     referee.load(patience * phase.import_s, "in a benchmark; cache slow work during the build")
-                company.begin()
+                other_work.begin()
 
                 def look() -> None:
                     self.context.gpu.look()
-                    company.look(referee.orders.running_s)
+                    other_work.look(referee.orders.running_s)
 
                 # Drawn only after the submission is loaded, so that it cannot see them during its import.
                 known = replay.run_seeds(entry.name, case.params, order) if replay else None
@@ -168,12 +168,12 @@ class Runs:
             calls_per_sample=calls,
             work_s=referee.work_s / calls,
         )
-        return played, company.share
+        return played, other_work.share
 
-    def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, company: float) -> Windows:
+    def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, other_work: float) -> Windows:
         """Compare the player's own times, if it reports them, with the referee's.  Raises SideFoul or JudgeError."""
         is_real = entry is not self.idler
-        lie = self._find_lie(case, played.outside, phase, company) if is_real else ""
+        lie = self._find_lie(case, played.outside, phase, other_work) if is_real else ""
         # In mode `benchmark`, a hindered GPU is only noted.  But a player slowed down by other processes on the
         # GPU looks like one that works there in secret, so with a lie it is always an error.
         if played.gpu and played.gpu.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
@@ -188,7 +188,7 @@ class Runs:
 
     def profile(self, entry: PlayerFiles, case: Case, phase: Phase) -> Profile:
         """Profile one call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
-        with self.context.seat(entry) as player:
+        with self.context.start_player(entry) as player:
             referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
             with phase.watch(entry.name, case, referee.orders):
                 with phase.deadline.paused():
@@ -207,7 +207,7 @@ class Runs:
         program = self.context.sandbox.watcher(entry, profiler.order)
         parcel, why = ProfilerOutput(), "the call launches no kernels"
         try:
-            with self.context.sandbox.seat(entry, program=program) as player:
+            with self.context.sandbox.start_player(entry, program=program) as player:
                 try:
                     if status := self._watch(player, case, replace(phase.deadline, call_s=WATCH_S), parcel):
                         why = how_it_ended(status, player.log)
@@ -238,10 +238,10 @@ class Runs:
         player.resume()
         return follow(player, parcel.feed, *deadline.next_call())
 
-    def _find_lie(self, case: Case, calls: Sequence[Outside], phase: Phase, company: float) -> str:
+    def _find_lie(self, case: Case, calls: Sequence[Outside], phase: Phase, other_work: float) -> str:
         """Why a run's own times cannot be true; "" if they can.  Measures the idle player again before blaming."""
         samples = calls[WARMUPS:]
-        if samples and find_lie(samples, self._idle[case.name], company):
+        if samples and find_lie(samples, self._idle[case.name], other_work):
             self.of(self.idler, case, phase)(0)
-            return find_lie(samples, self._idle[case.name], company)
+            return find_lie(samples, self._idle[case.name], other_work)
         return ""

@@ -60,7 +60,7 @@ def run(
     """
     status, foul = None, None
     try:
-        with sandbox.seat(entry, building=building, program=program) as player:
+        with sandbox.start_player(entry, building=building, program=program) as player:
             began = time.monotonic()
             try:
                 player.send({"do": "run"})

@@ -1,7 +1,7 @@
 """The sandbox of one judging: start it, run players in it, stop and resume them, and clean up everything.
 
     with Sandbox("bubblewrap", memory_gib=16) as sandbox:
-        with sandbox.seat(entry) as player:
+        with sandbox.start_player(entry) as player:
             player.send(...); player.answer(deadline); player.stop(); player.resume()
 
 bubblewrap is the outer sandbox: user, pid, net, ipc, uts and cgroup namespaces, a file system with only the interpreter
@@ -33,8 +33,8 @@ from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
 from harness.inside import seccomp, walls, zygote
 from harness.records import stale_folders
 from harness.records.errors import JudgeError
-from harness.sandbox import bubblewrap, cgroup, company, freezer, memory
-from harness.sandbox.company import Company
+from harness.sandbox import bubblewrap, cgroup, freezer, memory, other_work
+from harness.sandbox.other_work import OtherWork
 from harness.sandbox.player_handle import Confinement, PlayerHandle
 from harness.sandbox.warm_parent import WarmParent
 from harness.task import torch_compiler
@@ -92,7 +92,7 @@ def _try_sandbox(_program: str, _user: int) -> None:
     """Start a sandbox and a player in it; once per process, if it works.  Raises JudgeError."""
     with (
         Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox,
-        sandbox.seat(PlayerFiles(name="probe", files={})),
+        sandbox.start_player(PlayerFiles(name="probe", files={})),
     ):
         pass
 
@@ -339,13 +339,13 @@ class Sandbox:
         if self.has_core_of_its_own:
             self.warm_parent.keep_awake()
 
-    def company(self) -> Company:
+    def other_work(self) -> OtherWork:
         """A new measurement of other work during a run; without effect before `keep_awake`."""
-        return Company(self.warm_parent.spinners, referee_spins=not self.device.opens_a_device)
+        return OtherWork(self.warm_parent.spinners, referee_spins=not self.device.opens_a_device)
 
     def listen(self) -> float:
         """The share of a core that other work takes now, while there is no player; 0 before `keep_awake`."""
-        return company.listen(self.warm_parent.spinners)
+        return other_work.listen(self.warm_parent.spinners)
 
     def require_health_if_used(self) -> None:
         """As `require_health`; does nothing if there was no player, or if one does not end."""
@@ -355,7 +355,7 @@ class Sandbox:
     def require_health(self) -> None:
         """Raises JudgeError if a player changed the machine (`Health`)."""
         # Starting another player shows that the warm parent still works.
-        with self.seat(PlayerFiles(name="nobody", files={})):
+        with self.start_player(PlayerFiles(name="nobody", files={})):
             pass
         self.warm_parent.await_warmth().check_thoroughly()
 
@@ -378,7 +378,7 @@ class Sandbox:
         return Path("/cache") if self.is_walled else self._stage / "tmp"
 
     @contextlib.contextmanager
-    def seat(
+    def start_player(
         self,
         entry: PlayerFiles,
         *,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge import Sitting
+from harness.judge import JudgeSession
 from harness.records.errors import PullRankError, SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
@@ -74,14 +74,14 @@ def rehearse(
         meanwhile: called while the sandbox starts, which takes seconds; if it returns False, nothing is judged.
     """
     is_anchor_timed = False
-    with Sitting(board, sandbox=sandbox, on_progress=on_progress) as sitting:
-        sitting.begin()
+    with JudgeSession(board, sandbox=sandbox, on_progress=on_progress) as session:
+        session.begin()
         if not meanwhile():
             return
         for example in sorted(board.task.examples, key=lambda one: one.path == board.task.anchor):
             on_begin(example)
             is_anchor = example.path == board.task.anchor
-            done = _judge(sitting, example, (Mode.TEST,) if is_anchor and is_anchor_timed else _modes(example))
+            done = _judge(session, example, (Mode.TEST,) if is_anchor and is_anchor_timed else _modes(example))
             # Only the referee plays the anchor against an example.
             is_anchor_timed = is_anchor_timed or (board.task.is_refereed and done.got is Verdict.ACCEPTED)
             yield done
@@ -105,14 +105,14 @@ def _modes(example: Example) -> tuple[Mode, ...]:
     return (Mode.BENCHMARK,) if example.verdict is Verdict.ACCEPTED else (Mode.TEST, Mode.BENCHMARK)
 
 
-def _judge(sitting: Sitting, example: Example, modes: Sequence[Mode]) -> Rehearsed:
+def _judge(session: JudgeSession, example: Example, modes: Sequence[Mode]) -> Rehearsed:
     began = time.monotonic()
     judgement, error, skipped = None, None, ""
     try:
         submission = read_submission(example.path, login="example")
-        if not (skipped := why_not_here(submission, sitting.board)):
+        if not (skipped := why_not_here(submission, session.board)):
             for mode in modes:
-                judgement = sitting.judge(submission, mode, pairs=_PAIRS, until_failure=True)
+                judgement = session.judge(submission, mode, pairs=_PAIRS, until_failure=True)
                 if judgement.verdict is not Verdict.ACCEPTED:
                     break
     except PullRankError as caught:

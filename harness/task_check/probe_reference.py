@@ -23,7 +23,7 @@ from harness.records.stats import MIN_PAIRS
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
 from harness.reference.checker import compare, mismatch
 from harness.reference.reference import Reference
-from harness.reference.values import deal
+from harness.reference.values import flatten
 from harness.sandbox.watched_memory import MACHINE_BYTES
 from harness.task.task import Board, Case
 from harness.task_check import make_wrong_answers
@@ -77,7 +77,7 @@ class _PlayedCase:
 
     @property
     def gib(self) -> float:
-        return (deal(self.data).span_bytes + deal(self.answer).span_bytes) / _GIB
+        return (flatten(self.data).span_bytes + flatten(self.answer).span_bytes) / _GIB
 
 
 def find_flaws(

@@ -175,7 +175,5 @@ def format_speedup(ratio: float) -> str:
 
 
 def format_gap(share: float) -> str:
-    """How much longer one time is than another: `+12.3 %`, `−3.1 %`, or `11.0×` from double on."""
-    if share >= 0.9995:
-        return format_factor(1 + share)
-    return f"{share:+z.1%}".replace("%", " %").replace("-", "−")
+    """How much longer one time is than another: `+12.3 %`, `−3.1 %`, `+997 %`; never a factor, which is a speedup."""
+    return f"{share:+z,.{0 if share >= 0.9995 else 1}%}".replace("%", " %").replace("-", "−")

@@ -58,7 +58,7 @@ def _walls() -> Finding:
         with Sandbox("bubblewrap", memory_gib=1) as sandbox:
             sandbox.warm_parent.await_warmth()
             began = time.perf_counter()
-            with sandbox.seat(PlayerFiles(name="doctor", files={})) as player:
+            with sandbox.start_player(PlayerFiles(name="doctor", files={})) as player:
                 seconds = time.perf_counter() - began
                 _cross_border(player)
     except (JudgeError, Foul) as error:
@@ -78,18 +78,18 @@ def _cross_border(player: PlayerHandle) -> None:
         JudgeError: the bytes read differ from those written.
     """
     from harness.gpu.cpu import read_memory, write_memory
-    from harness.inside.protocol import Laid
+    from harness.inside.protocol import Allocated
     from harness.records.errors import JudgeError
 
-    player.send({"do": "lay", "tree": {"tensor": 0}, "tensors": [("uint8", (_TENSOR_BYTES,), (1,))]})
-    laid = player.answer(time.monotonic() + 20, "allocating a tensor took over 20 s")
+    player.send({"do": "allocate", "tree": {"tensor": 0}, "tensors": [("uint8", (_TENSOR_BYTES,), (1,))]})
+    allocated = player.answer(time.monotonic() + 20, "allocating a tensor took over 20 s")
     player.stop()
-    if not isinstance(laid, Laid):
-        raise JudgeError(f"a player could not allocate a tensor: {laid}")
+    if not isinstance(allocated, Allocated):
+        raise JudgeError(f"a player could not allocate a tensor: {allocated}")
     written = ctypes.create_string_buffer(os.urandom(_TENSOR_BYTES), _TENSOR_BYTES)
     read = ctypes.create_string_buffer(_TENSOR_BYTES)
-    write_memory(player.pid, laid.addresses[0], ctypes.addressof(written), _TENSOR_BYTES)
-    read_memory(player.pid, laid.addresses[0], ctypes.addressof(read), _TENSOR_BYTES)
+    write_memory(player.pid, allocated.addresses[0], ctypes.addressof(written), _TENSOR_BYTES)
+    read_memory(player.pid, allocated.addresses[0], ctypes.addressof(read), _TENSOR_BYTES)
     if read.raw != written.raw:
         raise JudgeError("bytes read from a player's memory differ from those written")
 

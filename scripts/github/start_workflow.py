@@ -54,7 +54,7 @@ def find_way_out(workflow: str, ref: str, error: GitHubError) -> str:
     return ""
 
 
-def why_unheard(events: Collection[str]) -> str:
+def why_events_are_lost(events: Collection[str]) -> str:
     """What to fix if none of intake's runs was for a pull request, by their events; empty if one was."""
     if "pull_request_target" in events:
         return ""

@@ -199,7 +199,7 @@ class Play:
             # From the tests themselves: the folder for temporary files, the permission for other work beside a judging,
             # the folder for compiled files, and the time.
             "TMPDIR": tempfile.gettempdir(),
-            "PULLRANK_COMPANY": "allow",
+            "PULLRANK_OTHER_WORK": "allow",
             "PYTHONPYCACHEPREFIX": str(self.hub.compiled),
             **({"LATER_S": str(self.hub.ahead.total_seconds())} if self.hub.ahead else {}),
             **github,

@@ -28,7 +28,16 @@ from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.comment.markdown import MAX_SAID, case_name, first_paragraph, folded, run_link, solid, table
 from scripts.bot.comment.times_table import MAX_CASES, benchmarks
-from scripts.common.text import fence, format_error, format_gap, format_interval, format_percent, format_us, inline
+from scripts.common.text import (
+    fence,
+    format_error,
+    format_factor,
+    format_gap,
+    format_interval,
+    format_percent,
+    format_us,
+    inline,
+)
 from scripts.ledger.moderation import REMOVED, Action, Moderation
 from scripts.standings.claims import (
     FIRST_PLACE_TAKES,
@@ -171,8 +180,9 @@ def _gap(place: Row, standings: Standings) -> str:
     if place.note:
         return f"it {place.note}" if place.note.startswith("looks") else f"it is {place.note}"
     first, leader = standings.rows[0], standings.leader_of(place)
-    gap = format_gap(place.gap).removeprefix("+")
-    behind = f"{gap} behind {first.login}" if gap.endswith("%") else f"{gap} the time of {first.login}"
+    behind = f"{format_gap(place.gap).removeprefix('+')} behind {first.login}"
+    if place.gap >= 1:
+        behind = f"{format_factor(1 + place.gap)} the time of {first.login}"
     return behind if leader is place else f"{behind}, tied with {leader.login}"
 
 

@@ -22,7 +22,7 @@ from scripts.ledger.request import Request
 _EVENTS = frozenset(PullAction)
 
 
-def is_unheard(pull: PullRequest, of_pull: Iterable[RequestStatus], opened: Collection[str] = ()) -> bool:
+def is_lost(pull: PullRequest, of_pull: Iterable[RequestStatus], opened: Collection[str] = ()) -> bool:
     """Whether an event of an open pull request was lost.
 
     Args:

@@ -32,7 +32,7 @@ from scripts.bot.comment.markers import BoardMarker, BoardState
 from scripts.bot.comment.pull_record import newest_by_gpu
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.judged_again import DueJudging
-from scripts.bot.reconcile.lost_events import is_unheard
+from scripts.bot.reconcile.lost_events import is_lost
 from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban
 from scripts.github.pulls import PullRequest, WorkflowRun
@@ -404,7 +404,7 @@ def _offers(facts: RepositoryState) -> list[AskForJudging]:
         if facts.is_settled(pull.updated_at)
         and pull.updated_at >= facts.now - LONGEST_LOOK_BACK
         and facts.is_turn_of(pull)
-        and is_unheard(pull, facts.of_pull[pull.number], facts.opened)
+        and is_lost(pull, facts.of_pull[pull.number], facts.opened)
     ]
     # At random: otherwise those that never get requests would block the others each time.
     drawn = Random(facts.now.timestamp()).sample(missed, min(len(missed), MAX_OFFERS))  # noqa: S311  no secret

@@ -42,7 +42,7 @@ from scripts.bot.report.merging import MERGED, merge
 from scripts.bot.report.report import PUBLISH_WORKFLOW, end
 from scripts.bot.report.report import run as deliver
 from scripts.github.pulls import GitHubError
-from scripts.github.start_workflow import NotStarted, start_workflow, why_unheard
+from scripts.github.start_workflow import NotStarted, start_workflow, why_events_are_lost
 from scripts.ledger.moderation import Moderated, Moderation
 from scripts.ledger.names import either, requests_of, under
 from scripts.ledger.request import Ending, Request
@@ -73,7 +73,7 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
             trouble = error
         except PullRankError as error:
             yield f"{step.name}: failed: {error}"
-    if offers and (reason := _why_unheard(context.github)):
+    if offers and (reason := _why_events_are_lost(context.github)):
         yield reason
     yield from find_strangers(context, at)
     if trouble:
@@ -176,9 +176,9 @@ def _tell(request: Request, ending: Ending | None, context: BotContext) -> str:
     return f"{request.id}: updated the comment"
 
 
-def _why_unheard(github: GitHub) -> str:
+def _why_events_are_lost(github: GitHub) -> str:
     """What to fix in the repository, if no event ever starts intake."""
     try:
-        return why_unheard([run.event for run in github.runs(intake.WORKFLOW)])
+        return why_events_are_lost([run.event for run in github.runs(intake.WORKFLOW)])
     except GitHubError:
         return ""

@@ -3,23 +3,23 @@
 import contextlib
 import os
 
-from harness.judge import Sitting
+from harness.judge import JudgeSession
 from harness.records.fields import Mode
 from harness.records.stats import MIN_PAIRS
 from tests import cores
 
 
-class Sittings:
-    """Opens sittings of boards on these cores, one at a time.
+class JudgeSessions:
+    """Opens sessions of boards on these cores, one at a time.
 
-    `about` is anything else that a sitting depends on, such as how its players are stopped.  Options are those of
-    `Sitting`.
+    `about` is anything else that a session depends on, such as how its players are stopped.  Options are those of
+    `JudgeSession`.
     """
 
     def __init__(self, **options):
         self._options = options
         self._open = contextlib.ExitStack()
-        self._sitting, self._key = None, None
+        self._session, self._key = None, None
 
     def judge(self, board, submission, mode=Mode.TEST, *, on=None, about=None, pairs=MIN_PAIRS, **options):
         on, options = on or cores.own(), self._options | options
@@ -27,8 +27,8 @@ class Sittings:
         if self._key != key:
             self.close()
             os.sched_setaffinity(0, on)
-            self._sitting, self._key = self._open.enter_context(Sitting(board, **options)), key
-        return self._sitting.judge(submission, mode, pairs=pairs)
+            self._session, self._key = self._open.enter_context(JudgeSession(board, **options)), key
+        return self._session.judge(submission, mode, pairs=pairs)
 
     def close(self):
         self._open.close()

@@ -1,6 +1,6 @@
 """Measure other work on the players' cores.
 
-Company      what share of a core other work took during a run: so much that its times cannot be ranked?
+OtherWork    what share of a core other work took during a run: so much that its times cannot be ranked?
 Starvation   how long a player wanted to run while other programs did: its time limits do not count that
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Collection
 
 _LISTEN_S = 0.01
 """The shortest time to measure: several turns of the kernel's scheduler, which are about 3 ms each.  Between short
-windows alone, company would go unnoticed: it has its turns within them."""
-MAX_COMPANY = 0.1
+windows alone, other work would go unnoticed: it has its turns within them."""
+MAX_OTHER_WORK = 0.1
 """The share of a core that other work may take in a run.  On a quiet machine, no run of 112 had more than 0.02."""
 
 
-class Company:
+class OtherWork:
     """Other work on the cores of the players and of the referee, from `begin` to the last `look`.
 
     A spinner of the lowest class runs on each of the players' cores (`inside/keep_cores_awake.py`).  While the player
@@ -47,7 +47,7 @@ class Company:
         while (stopped_ns := self._since_ns() - running_s * 1e9) < _LISTEN_S * 1e9:
             pass  # not a sleep, so that other work on this core shows
         if spun := [now - before for now, before in zip(cpu_ns_of(self._spinners), self._spun, strict=False)]:
-            # A player that leaves a core to its spinner within a window hides as much company.
+            # A player that leaves a core to its spinner within a window hides as much other work.
             self.share = max(0.0, 1 - min(spun) / stopped_ns)
         if self._referee_spins:
             self.share = max(self.share, 1 - (time.process_time_ns() - self._worked) / self._since_ns())
@@ -58,10 +58,10 @@ class Company:
 
 def listen(spinners: Collection[int]) -> float:
     """Other work on the cores at this moment, while there is no player: the share of the core that loses most."""
-    company = Company(spinners, referee_spins=True)
-    company.begin()
-    company.look()
-    return company.share
+    other_work = OtherWork(spinners, referee_spins=True)
+    other_work.begin()
+    other_work.look()
+    return other_work.share
 
 
 def cpu_ns_of(processes: Collection[int]) -> list[int]:

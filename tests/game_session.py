@@ -15,21 +15,21 @@ from harness.task.submission import Submission
 from harness.task.task import Board
 
 
-class Seated:
-    """Each file has its own players and cache, as in `harness.judge.Sitting`, which has no profiles."""
+class GameSession:
+    """Each file has its own players and cache, as in `harness.judge.JudgeSession`, which has no profiles."""
 
     def __init__(self, board: Board, mode: Mode, device: Device | None = None) -> None:
-        self._walls = open_context(board, mode, "bubblewrap", device=device)
+        self._opened = open_context(board, mode, "bubblewrap", device=device)
         self._numbers = itertools.count(1)
 
     def __enter__(self) -> Self:
-        self._context = self._walls.__enter__()
+        self._context = self._opened.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._walls.__exit__(kind, error, trace)
+        self._opened.__exit__(kind, error, trace)
 
     def play(self, source: str, reports: Path | None = None) -> tuple[CaseResult, ...]:
         """The result of each case.  Checks that the machine is unchanged."""
