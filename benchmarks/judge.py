@@ -32,8 +32,8 @@ from scripts.competition.repository import TASKS, require_task
 if TYPE_CHECKING:
     from harness.sandbox.sandbox import PlayerFiles
 
-Seconds = list[float]
-Steps = dict[str, Seconds]
+SecondsTaken = list[float]
+Steps = dict[str, SecondsTaken]
 
 _MODES = tuple(mode.value for mode in (Mode.TEST, Mode.BENCHMARK, Mode.RANKED))
 _CALLS = 30
@@ -170,8 +170,8 @@ def _judgings(board: Board, modes: Sequence[str], repeat: int) -> Steps:
     }
 
 
-def _time(repeat: int, step: Callable[[], object]) -> Seconds:
-    seconds: Seconds = []
+def _time(repeat: int, step: Callable[[], object]) -> SecondsTaken:
+    seconds: SecondsTaken = []
     for _ in range(repeat):
         with _timed(seconds):
             step()
@@ -179,7 +179,7 @@ def _time(repeat: int, step: Callable[[], object]) -> Seconds:
 
 
 @contextmanager
-def _timed(seconds: Seconds) -> Iterator[None]:
+def _timed(seconds: SecondsTaken) -> Iterator[None]:
     start = time.perf_counter()
     yield
     seconds.append(time.perf_counter() - start)

@@ -16,7 +16,7 @@ from harness.records.provenance import harness_digest
 from harness.records.times import Duel, Forfeit, GpuState
 from harness.records.verdict import overall
 from harness.referee import machine
-from harness.sandbox.sandbox import Kind, Sandbox
+from harness.sandbox.sandbox import Sandbox, SandboxKind
 from harness.task.submission import Submission
 from harness.task.task import METHOD, Board
 
@@ -41,7 +41,9 @@ class Results:
 class Frame:
     """Everything in a judgement except its results: machine, times, sandbox, versions."""
 
-    def __init__(self, board: Board, kind: Kind, run_url: str | None = None, device: Device | None = None) -> None:
+    def __init__(
+        self, board: Board, kind: SandboxKind, run_url: str | None = None, device: Device | None = None
+    ) -> None:
         self.board = board
         self.device = device or device_of(board.gpu)
         self.run_url = run_url

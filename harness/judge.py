@@ -29,7 +29,7 @@ from harness.records.replay import Replay
 from harness.records.stats import DUEL_LOOKS, MIN_PAIRS
 from harness.records.times import Duel
 from harness.records.verdict import Verdict
-from harness.sandbox.sandbox import Kind, Sandbox, choose_kind
+from harness.sandbox.sandbox import Sandbox, SandboxKind, choose_kind
 from harness.shared_sandbox import open_sandbox
 from harness.task import torch_compiler
 from harness.task.compile import recipe_of
@@ -179,7 +179,7 @@ class JudgeSession:
         self._needs_quiet = needs_quiet
         self._device = device
         self._sandbox = sandbox
-        self._kind: Kind | None = None
+        self._kind: SandboxKind | None = None
         self._on_progress = on_progress
         self._numbers = itertools.count(1)
         self._context: Context | None = None
@@ -226,7 +226,7 @@ class JudgeSession:
         frame.note_sandbox(context.sandbox)
         return frame.judgement(submission, mode, results)
 
-    def _choose_kind(self) -> Kind:
+    def _choose_kind(self) -> SandboxKind:
         self._kind = self._kind or choose_kind(self._sandbox)
         return self._kind
 
@@ -260,7 +260,7 @@ class JudgeSession:
 def open_context(
     board: Board,
     mode: Mode,
-    kind: Kind,
+    kind: SandboxKind,
     on_progress: OnProgress | None = None,
     device: Device | None = None,
     replay: Replay | None = None,

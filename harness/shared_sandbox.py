@@ -17,13 +17,13 @@ from contextvars import ContextVar
 from typing import TypedDict, Unpack
 
 from harness.gpu.device import Device
-from harness.sandbox.sandbox import Kind, Sandbox
+from harness.sandbox.sandbox import Sandbox, SandboxKind
 
 
 class Needs(TypedDict):
     """What a judging needs of a sandbox: the arguments of `Sandbox`."""
 
-    kind: Kind
+    kind: SandboxKind
     memory_gib: float
     gpu_memory_gib: float | None
     shown: Sequence[str]

@@ -23,7 +23,7 @@ from scripts.announce.announce import AnnounceContext
 from scripts.announce.discord import DiscordChannel
 from scripts.announce.embeds import Look
 from scripts.announce.milestones import notices_of
-from scripts.announce.news import Kind
+from scripts.announce.news import NewsKind
 from scripts.announce.posts_due import due
 from scripts.competition.settings import DEFAULT_WEBHOOK, Announcements
 from scripts.competition.settings import Webhook as Channel
@@ -32,7 +32,7 @@ from scripts.ledger.announced import AnnouncementLog, Seen, Started
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.moderation import Action, Moderated, Moderation
-from scripts.ledger.names import Choice, under
+from scripts.ledger.names import Choose, under
 from scripts.ledger.request import Ending, EndState, Request, make_id
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.summary import summary_of
@@ -66,7 +66,7 @@ class Cup:
         self.settings = Announcements()
         self.gpus = GPUS
         self.addresses = {DEFAULT_WEBHOOK: discord.add_webhook()}
-        self.open: Callable[[Choice], LedgerBranch] = lambda wanted: LedgerBranch(self.url, wanted=wanted)
+        self.open: Callable[[Choose], LedgerBranch] = lambda wanted: LedgerBranch(self.url, wanted=wanted)
         self.has_pictures = False
         self.lines: list[str] = []
         self._judged = self._added = 0
@@ -360,8 +360,8 @@ def test_an_edition_that_returns_is_announced_again(cup: Cup, discord: Discord) 
 def test_a_new_edition_of_removed_boards_is_not_announced(cup: Cup) -> None:
     anew = [Seen(task="vectoradd", gpu="B200", edition=digit * 64, at=START) for digit in "ab"]
     kept = [one.model_copy(update={"gpu": "CPU"}) for one in anew]
-    assert [one.gpus for one in notices_of(cup.tasks[0], kept, GPUS) if one.kind is Kind.EDITION] == [("CPU",)]
-    assert not [one for one in notices_of(cup.tasks[0], anew, GPUS) if one.kind is Kind.EDITION]
+    assert [one.gpus for one in notices_of(cup.tasks[0], kept, GPUS) if one.kind is NewsKind.EDITION] == [("CPU",)]
+    assert not [one for one in notices_of(cup.tasks[0], anew, GPUS) if one.kind is NewsKind.EDITION]
 
 
 def test_a_new_edition_leaves_earlier_messages_unchanged(cup: Cup, discord: Discord) -> None:
@@ -525,18 +525,20 @@ def test_settings_limit_a_channel_to_tasks_and_switch_off_kinds_of_news(cup: Cup
 
 
 KINDS = {
-    "records": {Kind.RECORD},
-    "top_three": {Kind.TOP_THREE},
-    "first_entries": {Kind.FIRST_ENTRY},
-    "new_tasks": {Kind.NEW_TASK, Kind.NEW_BOARD},
-    "deadlines": {Kind.DEADLINE, Kind.CLOSED},
-    "editions": {Kind.EDITION},
+    "records": {NewsKind.RECORD},
+    "top_three": {NewsKind.TOP_THREE},
+    "first_entries": {NewsKind.FIRST_ENTRY},
+    "new_tasks": {NewsKind.NEW_TASK, NewsKind.NEW_BOARD},
+    "deadlines": {NewsKind.DEADLINE, NewsKind.CLOSED},
+    "editions": {NewsKind.EDITION},
 }
 """By the setting that switches them on."""
 
 
 def test_each_switch_alone_silences_its_kinds_and_nothing_else(cup: Cup) -> None:
-    assert set(KINDS) == set(Announcements.model_fields) - {"webhooks"} and set().union(*KINDS.values()) == set(Kind)
+    assert set(KINDS) == set(Announcements.model_fields) - {"webhooks"} and set().union(*KINDS.values()) == set(
+        NewsKind
+    )
     cup.settings = Announcements(**dict.fromkeys(KINDS, False))
     ada, linus, grace, *_ = season(cup.board)
     cup.judge(ada, linus, grace)
@@ -549,14 +551,14 @@ def test_each_switch_alone_silences_its_kinds_and_nothing_else(cup: Cup) -> None
         at = [START + timedelta(hours=3), after(linus), after(grace), *(DEADLINE + timedelta(hours=h) for h in (-1, 1))]
         news = [(now, gather(cup.tasks, ledger, announced.seen, now, GPUS)) for now in at]
 
-    def told(**switches: bool) -> set[Kind]:
+    def told(**switches: bool) -> set[NewsKind]:
         settings = Announcements(**switches)
         posts = (due(settings.webhooks[0], settings, cup.tasks, all_, announced, now) for now, all_ in news)
         return {post.news.kind for some in posts for post in some if post.news}
 
-    assert told() == set(Kind)
+    assert told() == set(NewsKind)
     for switch, kinds in KINDS.items():
-        assert told(**{switch: False}) == set(Kind) - kinds
+        assert told(**{switch: False}) == set(NewsKind) - kinds
         assert told(**(dict.fromkeys(KINDS, False) | {switch: True})) == kinds
 
 
@@ -1013,7 +1015,7 @@ def test_two_concurrent_runs_post_each_message_once(
     wanted, now = due_now
     clean = cup.open
 
-    def late(choice: Choice) -> LedgerBranch:
+    def late(choice: Choose) -> LedgerBranch:
         branch = clean(choice)
         enter = branch.__enter__
 

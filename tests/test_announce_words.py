@@ -12,7 +12,7 @@ from scripts.announce import limits
 from scripts.announce.discord import DiscordChannel, WebhookError
 from scripts.announce.embeds import Look, payload_of
 from scripts.announce.limits import fit, size
-from scripts.announce.news import FRESH, Final, Kind, PodiumPlace, Result, Standing, TaskNews
+from scripts.announce.news import FRESH, Final, NewsKind, NewsResult, PodiumPlace, Standing, TaskNews
 from scripts.announce.picture import finder
 from scripts.announce.words import clip, escape, first_words, length
 from scripts.pages.publishing.serve import site_server, url_of
@@ -132,13 +132,13 @@ RESULT: dict[str, Any] = {
     "by_duel": "speedup 1.03×", "caveat": "Self-timed.",
 }  # fmt: skip
 NEWS = [
-    *(Result(kind=kind, who=place(2), **BASE, **RESULT) for kind in (Kind.FIRST_ENTRY, Kind.RECORD, Kind.TOP_THREE)),
+    *(NewsResult(kind=kind, who=place(2), **BASE, **RESULT) for kind in (NewsKind.FIRST_ENTRY, NewsKind.RECORD, NewsKind.TOP_THREE)),
     *(
         TaskNews(kind=kind, gpus=(NAME,) * 40, deadline=START, blurb=HOSTILE * 20, **BASE)
-        for kind in (Kind.NEW_TASK, Kind.NEW_BOARD, Kind.DEADLINE, Kind.EDITION)
+        for kind in (NewsKind.NEW_TASK, NewsKind.NEW_BOARD, NewsKind.DEADLINE, NewsKind.EDITION)
     ),
     Final(
-        kind=Kind.CLOSED, boards=tuple(Standing(gpu=f"H{n}", podium=PODIUM, entries=3) for n in range(60)), **BASE
+        kind=NewsKind.CLOSED, boards=tuple(Standing(gpu=f"H{n}", podium=PODIUM, entries=3) for n in range(60)), **BASE
     ),
 ]  # fmt: skip
 

@@ -147,13 +147,22 @@ def test_imports_contain_no_cycle():
     assert not needs, f"in circles, or above one: {sorted(needs)}"
 
 
-def test_no_two_classes_share_a_name():
+def test_no_two_classes_or_types_share_a_name():
     places: dict[str, list[str]] = {}
     for file in (file for zone in ZONES for file in files(zone)):
-        for node in ast.parse((ROOT / file).read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(file)
+        for name in _types(ast.parse((ROOT / file).read_text("utf-8"))):
+            places.setdefault(name.lstrip("_"), []).append(file)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def _types(module: ast.Module) -> Iterator[str]:
+    """The names of its classes and of its aliases of types, such as `Login = Annotated[…]`."""
+    for node in module.body:
+        match node:
+            case ast.ClassDef(name=name):
+                yield name
+            case ast.Assign(targets=[ast.Name(id=name)]) if re.fullmatch("_?[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*", name):
+                yield name
 
 
 def test_scripts_import_only_shared_rooms_except_where_they_call_the_judge():

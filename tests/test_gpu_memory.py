@@ -23,8 +23,6 @@ from harness.task.task import Limits, load_task
 from tests import nvidia_driver
 from tests.nvidia_driver import UUID
 
-pytestmark = pytest.mark.alone
-
 GIB = 1 << 30
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.records.fields import Mode
 from scripts.ledger.names import (
-    Choice,
+    Choose,
     account_of,
     boards,
     boards_in,
@@ -111,7 +111,7 @@ def files_of(*requests: Request) -> set[str]:
         (either(requests_of(70), account_of(7, "ada")), {"accounts/7-ada.json"} | files_of(SEVENTIES)),
     ],
 )  # fmt: skip
-def test_a_choice_selects_files_by_their_names_alone(choice: Choice, expected: Iterable[str]) -> None:
+def test_a_choice_selects_files_by_their_names_alone(choice: Choose, expected: Iterable[str]) -> None:
     assert set(choice(NAMES)) == set(expected)
 
 

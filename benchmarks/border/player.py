@@ -27,7 +27,7 @@ ITEM = 4
 """Bytes of a number."""
 
 
-class Player:
+class BorderPlayer:
     """`kind` is a key of `KINDS`."""
 
     def __init__(self, kind: str, library: str, referee: socket.socket) -> None:
@@ -94,34 +94,34 @@ class Player:
         return [(words[2 * i + 1], words[2 * i + 2]) for i in range(1 + words[0])]
 
 
-def _nothing(_: Player) -> None:
+def _nothing(_: BorderPlayer) -> None:
     pass
 
 
-def _honest(player: Player) -> None:
+def _honest(player: BorderPlayer) -> None:
     player.launch(player.spin, player.stream)
     player.synchronize()
 
 
-def _unfinished(player: Player) -> None:
+def _unfinished(player: BorderPlayer) -> None:
     """Say "done" while the kernel still runs."""
     player.launch(player.spin, player.aside)
 
 
-def _poll(player: Player) -> None:
+def _poll(player: BorderPlayer) -> None:
     """Launch a kernel that waits until something else is in the place of the inputs."""
     (old,) = memoryview(player.driver.read(player.inputs.address, ITEM)).cast("I")
     player.launch(player.poll, player.stream, old)
 
 
-def _queue(player: Player) -> None:
+def _queue(player: BorderPlayer) -> None:
     """Launch a kernel that waits until the referee opens the gate, as honest players do."""
     gate = gate_of(player.inputs.address, player.inputs.size)
     player.driver.wait_for_value(player.stream.value, gate, player.gate)
     player.launch(player.spin, player.stream)
 
 
-def _open(player: Player) -> None:
+def _open(player: BorderPlayer) -> None:
     """Open the gate before there are inputs."""
     _queue(player)
     gate = gate_of(player.inputs.address, player.inputs.size)
@@ -129,22 +129,22 @@ def _open(player: Player) -> None:
     player.synchronize()
 
 
-def _wait(player: Player) -> None:
+def _wait(player: BorderPlayer) -> None:
     player.synchronize()
 
 
-def _guess(player: Player) -> None:
+def _guess(player: BorderPlayer) -> None:
     """Compute before the inputs are revealed, on what is in their place."""
     player.launch(player.spin, player.stream)
     player.synchronize()
     player.stash = player.driver.read(player.outputs.address, player.count * ITEM)
 
 
-def _hand_in(player: Player) -> None:
+def _hand_in(player: BorderPlayer) -> None:
     player.driver.write(player.outputs.address, player.stash)
 
 
-def _stale(player: Player) -> None:
+def _stale(player: BorderPlayer) -> None:
     """Compute the first answer, and hand it in again and again."""
     if not player.stash:
         _honest(player)
@@ -152,13 +152,13 @@ def _stale(player: Player) -> None:
     _hand_in(player)
 
 
-def _late(player: Player) -> None:
+def _late(player: BorderPlayer) -> None:
     """Say "done", and write the outputs while the referee seals them."""
     player.answer()
     _honest(player)
 
 
-def _moved(player: Player) -> None:
+def _moved(player: BorderPlayer) -> None:
     """Map other memory where the outputs are."""
     player.driver.unmap(player.outputs)
     player.outputs, descriptor = player.driver.share(player.outputs.size)
@@ -166,18 +166,18 @@ def _moved(player: Player) -> None:
     _honest(player)
 
 
-def _kept(player: Player) -> None:
+def _kept(player: BorderPlayer) -> None:
     """Read the inputs from where an earlier player had its own."""
     assert player.kept
     player.launch(player.spin, player.stream, source=player.kept.address, ns=0)
     player.synchronize()
 
 
-def _killed(_: Player) -> None:
+def _killed(_: BorderPlayer) -> None:
     os._exit(1)
 
 
-KINDS: dict[str, tuple[Callable[[Player], None], Callable[[Player], None]]] = {
+KINDS: dict[str, tuple[Callable[[BorderPlayer], None], Callable[[BorderPlayer], None]]] = {
     "idle": (_nothing, _nothing),
     "honest": (_nothing, _honest),
     "queued": (_queue, _wait),
@@ -202,13 +202,13 @@ GATED = ("queued", "gate opened")
 def main() -> None:
     kind, library = sys.argv[1:]
     referee = socket.socket(fileno=0)
-    player: Player | None = None
+    player: BorderPlayer | None = None
     while True:
         packet, descriptors, _, _ = socket.recv_fds(referee, 1 << 16, 2)
         if not packet:
             return
         try:
-            player = player or Player(kind, library, referee)
+            player = player or BorderPlayer(kind, library, referee)
             answer = player.obey(json.loads(packet), descriptors)
         except (DriverError, OSError) as error:
             answer = {"is": "failed", "why": str(error)}

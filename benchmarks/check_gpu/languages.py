@@ -38,7 +38,7 @@ _EXAMPLE = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```(python|cuda)\n(.*?)^``
 
 
 @dataclass(frozen=True, kw_only=True)
-class Library:
+class GpuLibrary:
     """A C++ header and what it needs to compile; `folder` is its place in the guides, None for CUDA's own headers."""
 
     header: str
@@ -49,9 +49,9 @@ class Library:
 
 
 LIBRARIES = (
-    Library(header="cublas_v2.h", flags=("-lcublas",)),
-    Library(header="cutlass/array.h", name="cutlass", folder="/opt/cutlass/include"),
-    Library(
+    GpuLibrary(header="cublas_v2.h", flags=("-lcublas",)),
+    GpuLibrary(header="cutlass/array.h", name="cutlass", folder="/opt/cutlass/include"),
+    GpuLibrary(
         header="kittens.cuh",
         name="thunderkittens",
         folder="/opt/ThunderKittens/include",
@@ -81,7 +81,7 @@ class LanguageExample:
         return self.is_compiled or asks_for_gpu(self.source)
 
     @property
-    def libraries(self) -> tuple[Library, ...]:
+    def libraries(self) -> tuple[GpuLibrary, ...]:
         return tuple(one for one in LIBRARIES if f"#include <{one.header}>" in self.source)
 
     def why_skipped(self) -> str:

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from statistics import fmean, median, stdev
 from typing import Any
 
-Params = dict[str, Any]
+PeerCase = dict[str, Any]
 
 _ERROR = 0.001
 _CALLS = 3, 100
@@ -47,7 +47,7 @@ _NO_KERNELS = ("Activity Buffer Request", "Context Sync")
 """Device rows of the profiler that are not kernels or copies: its own work, and waiting."""
 
 
-class _Host:
+class _CpuTimer:
     """A CPU's clock and caches."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class _Host:
         return lambda: [call() for call in calls]
 
 
-class _Gpu:
+class _GpuTimer:
     """A GPU's events, L2 cache and graphs."""
 
     def __init__(self) -> None:
@@ -108,10 +108,10 @@ class _Gpu:
         return graph.replay
 
 
-class _Bench:
+class _PeerBench:
     """The process of one way: the task's functions, the kernel, and a device's clock."""
 
-    def __init__(self, folder: str, device: str, tests: list[Params]) -> None:
+    def __init__(self, folder: str, device: str, tests: list[PeerCase]) -> None:
         import torch
 
         torch.set_default_device(device)
@@ -119,15 +119,15 @@ class _Bench:
         self._reference = importlib.import_module("reference")
         self.kernel = importlib.import_module("submission").custom_kernel
         self.device = device
-        self.clock = _Host() if device == "cpu" else _Gpu()
+        self.clock = _CpuTimer() if device == "cpu" else _GpuTimer()
         self.tests = tests
         self._seed = 0
 
-    def fresh(self, params: Params) -> Any:
+    def fresh(self, params: PeerCase) -> Any:
         self._seed += 1
         return self._reference.generate_input(**params | {"seed": self._seed})
 
-    def call_checked(self, params: Params) -> float:
+    def call_checked(self, params: PeerCase) -> float:
         """Time one call on fresh inputs after a flush, in microseconds.  Raises ValueError if the output is wrong."""
         data, outputs = self.fresh(params), []
         self.clock.flush()
@@ -139,7 +139,7 @@ class _Bench:
 
     # ------------------------------------------------------------------ the ways; each returns microseconds
 
-    def replay(self, params: Params) -> float:
+    def replay(self, params: PeerCase) -> float:
         data = self.fresh(params)
         self.kernel(data)
         once_us = self.clock.time(lambda: self.kernel(data))
@@ -151,7 +151,7 @@ class _Bench:
         run()
         return median(self.clock.time(run) for _ in range(_REPLAYS)) / len(inputs)
 
-    def cupti(self, params: Params) -> float:
+    def cupti(self, params: PeerCase) -> float:
         import torch
         from torch.profiler import ProfilerActivity, profile
 
@@ -167,7 +167,7 @@ class _Bench:
             times_us.append(sum(float(row.self_device_time_total) for row in rows if row.key not in _NO_KERNELS))
         return median(times_us[1:])
 
-    def queued(self, params: Params) -> float:
+    def queued(self, params: PeerCase) -> float:
         import torch
         from torch.profiler import ProfilerActivity, profile
 
@@ -192,12 +192,12 @@ class _Bench:
             times_us.append((max(end for _, end in spans) - spans[0][0]) / len(inputs))
         return float(median(times_us[1:]))
 
-    def do_bench(self, params: Params) -> float:
+    def do_bench(self, params: PeerCase) -> float:
         testing = importlib.import_module("triton.testing")
         data = self.fresh(params)
         return float(testing.do_bench(lambda: self.kernel(data), return_mode="median")) * 1e3
 
-    def kernelbot(self, params: Params) -> float:
+    def kernelbot(self, params: PeerCase) -> float:
         self.call_checked(params)  # to warm up
         times_us: list[float] = []
         give_up = time.monotonic() + _LONGEST_S
@@ -237,7 +237,7 @@ def main(way: str, folder: str, device: str, tests: str, benchmarks: str) -> Non
     if reason := why_not(way, device):
         _say({"skipped": reason})
         return
-    bench = _Bench(folder, device, json.loads(tests))
+    bench = _PeerBench(folder, device, json.loads(tests))
     if way == "kernelbot":
         for params in bench.tests:
             bench.call_checked(params)

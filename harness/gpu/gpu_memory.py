@@ -28,11 +28,11 @@ class CardMemory:
         return self.total - self.used
 
 
-Card = Callable[[], CardMemory]
+ReadCard = Callable[[], CardMemory]
 """Reads one GPU's memory.  Raises OSError if the driver no longer answers."""
 
 
-def find_card(gpu: GpuNode, root: Path = Path("/")) -> Card | None:
+def find_card(gpu: GpuNode, root: Path = Path("/")) -> ReadCard | None:
     """A function that reads this GPU's memory; None if this machine can't read it."""
     try:
         card = _amd(gpu, root) if gpu.vendor == "amd" else _nvidia(gpu, root)
@@ -42,7 +42,7 @@ def find_card(gpu: GpuNode, root: Path = Path("/")) -> Card | None:
     return card
 
 
-def _amd(gpu: GpuNode, root: Path) -> Card:
+def _amd(gpu: GpuNode, root: Path) -> ReadCard:
     folder = root / "sys/class/drm" / Path(gpu.node).name / "device"
 
     def ask(what: str) -> int:
@@ -51,7 +51,7 @@ def _amd(gpu: GpuNode, root: Path) -> Card:
     return lambda: CardMemory(total=ask("total"), used=ask("used"))
 
 
-def _nvidia(gpu: GpuNode, root: Path) -> Card:
+def _nvidia(gpu: GpuNode, root: Path) -> ReadCard:
     nvml = Nvml(gpu, root)
 
     def read() -> CardMemory:

@@ -162,7 +162,7 @@ def _core_limit_checks(action: int) -> list[_Instruction]:
     return [(_JUMP_EQ, 0, len(pointer), _RLIMIT_CORE), *pointer]
 
 
-class _Program(ctypes.Structure):
+class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
@@ -174,6 +174,6 @@ def install(*, has_loopback: bool = False) -> None:
     """
     code = program(has_loopback=has_loopback)
     libc = ctypes.CDLL(None, use_errno=True)
-    loaded = _Program(len(code) // 8, code)
+    loaded = _FilterProgram(len(code) // 8, code)
     if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(loaded), 0, 0):
         raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from harness.records.fields import Line, Model, Spread
+from harness.records.fields import Model, ShortLine, Spread
 
 MAX_KERNELS = 20
 """Kernels kept per call: those that took the longest."""
@@ -57,7 +57,7 @@ Limiter = Literal["registers", "shared memory", "blocks"]
 class Kernel(Model):
     """All launches of one kernel in the call.  Shares are time-weighted means; None if the tool does not report it."""
 
-    name: Line
+    name: ShortLine
     launches: PositiveInt
     time_us: Spread
     compute: Share | None = None
@@ -72,7 +72,7 @@ class Counters(Model):
 
     tool: Literal["ncu", "rocprofv3"]
     kernels: Annotated[tuple[Kernel, ...], Field(max_length=MAX_KERNELS)] = ()
-    trouble: Line = ""
+    trouble: ShortLine = ""
     report_bytes: Annotated[int, Field(ge=0, le=MAX_REPORT)] = 0
 
     @model_validator(mode="after")

@@ -11,11 +11,11 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Login = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9](-?[A-Za-z0-9])*$", max_length=39)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+RecordName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 """Name of a task or a GPU; safe as a folder name and as part of a URL."""
 MAX_MESSAGE = 20_000
 Text = Annotated[str, StringConstraints(max_length=MAX_MESSAGE)]
-Line = Annotated[str, StringConstraints(max_length=500)]
+ShortLine = Annotated[str, StringConstraints(max_length=500)]
 Microseconds = Annotated[float, Field(ge=1e-6, lt=1e12)]
 """Bounds far outside any real time, chosen so that no ratio of two times overflows."""
 Spread = Annotated[float, Field(ge=0, lt=1e12)]
@@ -23,7 +23,7 @@ Spread = Annotated[float, Field(ge=0, lt=1e12)]
 Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC))]
 """A time far enough from both ends of the calendar that changing the zone or adding days cannot overflow."""
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
-Param = bool | int | float | Line | tuple[int, ...]
+Param = bool | int | float | ShortLine | tuple[int, ...]
 """Value of an argument of `generate_input`."""
 
 

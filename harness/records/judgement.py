@@ -38,7 +38,20 @@ from pydantic import (
 )
 from pydantic_core import from_json, to_json
 
-from harness.records.fields import CaseKind, Digest, Line, Login, Mode, Model, Moment, Name, Param, Seed, Sha, Text
+from harness.records.fields import (
+    CaseKind,
+    Digest,
+    Login,
+    Mode,
+    Model,
+    Moment,
+    Param,
+    RecordName,
+    Seed,
+    Sha,
+    ShortLine,
+    Text,
+)
 from harness.records.profile import Profile
 from harness.records.times import Duel, Forfeit, Run, Timing, ToldTiming
 from harness.records.verdict import Verdict, overall
@@ -87,7 +100,7 @@ def _is_empty(value: Mapping[str, str]) -> bool:
 
 class CaseResult(Model):
     kind: CaseKind
-    params: dict[Name, Param]
+    params: dict[RecordName, Param]
     verdict: Verdict
     message: Text = ""
     seconds: float = Field(ge=0, description="wall time spent on this case")
@@ -133,29 +146,29 @@ class SubmissionInfo(Model):
     head_sha: Sha | None = None
     digest: Digest
     lines: int = Field(ge=0)
-    language: Line = "Python"
+    language: ShortLine = "Python"
 
 
 class Machine(Model):
     """Facts about the machine that took the times.  None if the machine does not report one."""
 
-    device: Line
-    cpu: Line
+    device: ShortLine
+    cpu: ShortLine
     cores: PositiveInt
     memory_gib: PositiveFloat
-    os: Line
-    python: Line
-    torch: Line
-    software: Annotated[dict[Line, Line], Field(max_length=100)] = Field(
+    os: ShortLine
+    python: ShortLine
+    torch: ShortLine
+    software: Annotated[dict[ShortLine, ShortLine], Field(max_length=100)] = Field(
         default_factory=dict,
         exclude_if=_is_empty,
         description="versions of packages, compilers and libraries that submissions can use, by name",
     )
-    driver: Line | None = None
+    driver: ShortLine | None = None
     clock_mhz: PositiveFloat | None = None
     temperature_c: float | None = None
     quiet: bool
-    note: Line = ""
+    note: ShortLine = ""
 
     @property
     def versions(self) -> dict[str, str]:
@@ -190,11 +203,11 @@ class SandboxInfo(Model):
 
     kind: Literal["bubblewrap", "none"]
     stop: Literal["freezer", "signals"]
-    missing: tuple[Line, ...] = ()
+    missing: tuple[ShortLine, ...] = ()
 
 
 class HarnessInfo(Model):
-    version: Line
+    version: ShortLine
     method: PositiveInt
     digest: Digest
 
@@ -202,9 +215,9 @@ class HarnessInfo(Model):
 class Judgement(Model):
     format: Literal["pullrank-judgement"] = "pullrank-judgement"
     version: Literal[1] = 1
-    task: Name
+    task: RecordName
     edition: Digest
-    gpu: Name
+    gpu: RecordName
     mode: Mode
     submission: SubmissionInfo
     verdict: Verdict
@@ -218,7 +231,7 @@ class Judgement(Model):
     harness: HarnessInfo
     started_at: Moment
     finished_at: Moment
-    run_url: Line | None = None
+    run_url: ShortLine | None = None
     log: Text = Field(default="", description="last part of the submission's output")
     checksum: str = ""
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, PositiveInt
 
 from harness.records.counters import Counters
-from harness.records.fields import Line, Microseconds, Model, Spread
+from harness.records.fields import Microseconds, Model, ShortLine, Spread
 
 MAX_OPERATIONS = 20
 
@@ -15,7 +15,7 @@ MAX_OPERATIONS = 20
 class Operation(Model):
     """All calls of one operation or kernel; `own_us` excludes operations that it calls."""
 
-    name: Line
+    name: ShortLine
     on_device: bool = Field(description="whether it ran on the device; otherwise on the host")
     calls: PositiveInt
     own_us: Spread

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from harness.records.fields import Digest, Line, Login, Microseconds, Model, Name, Param, Seed, Spread, Text
+from harness.records.fields import Digest, Login, Microseconds, Model, Param, RecordName, Seed, ShortLine, Spread, Text
 from harness.records.stats import (
     DUEL_LOOKS,
     MIN_PAIRS,
@@ -38,8 +38,10 @@ class GpuState(Model):
     clock_mhz: PositiveFloat | None = None
     temperature_c: float | None = None
     power_w: float | None = None
-    held_back: tuple[Line, ...] = Field(default=(), description="reasons for reduced clocks, in the driver's terms")
-    hindrance: Line = Field(default="", description="why the run cannot count for ranking; empty if it can")
+    held_back: tuple[ShortLine, ...] = Field(
+        default=(), description="reasons for reduced clocks, in the driver's terms"
+    )
+    hindrance: ShortLine = Field(default="", description="why the run cannot count for ranking; empty if it can")
 
 
 def _is_empty(value: Sequence[object]) -> bool:
@@ -102,22 +104,22 @@ _ESTIMATES: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 """The mean of all samples is for runs that stall again and again."""
 
-Runs = Annotated[tuple[Run, ...], Field(min_length=1, max_length=500)]
+TimedRuns = Annotated[tuple[Run, ...], Field(min_length=1, max_length=500)]
 """The runs of one side.  Bounded, because the cost of the interval is quadratic in their number."""
 
 
 class Timing(Model):
     """A benchmark's times, submission against anchor.  `ratio` decides the rank; the medians are informational."""
 
-    submission: Runs
-    anchor: Runs
+    submission: TimedRuns
+    anchor: TimedRuns
     submission_us: Microseconds
     anchor_us: Microseconds
     ratio: Interval
     overhead_us: PositiveFloat = Field(description="a call's share of an idle player's window; already subtracted")
     bound_us: PositiveFloat = Field(description="upper bound of how much a time can understate the truth")
     steady: bool
-    note: Line = Field(description="why it is not steady, and what to do about it")
+    note: ShortLine = Field(description="why it is not steady, and what to do about it")
     calls_per_sample: CallsPerSample = 1
     gpu: GpuStates = ()
 
@@ -186,7 +188,7 @@ class ToldTiming(Model):
 
     runs: Annotated[tuple[ToldRun, ...], Field(min_length=1, max_length=500)]
     time_us: Interval
-    note: Line = Field(default="", description="why too few processes ran for a 95 % interval")
+    note: ShortLine = Field(default="", description="why too few processes ran for a 95 % interval")
 
     @classmethod
     def of(cls, runs: tuple[ToldRun, ...], note: str = "") -> Self:
@@ -202,9 +204,9 @@ class ToldTiming(Model):
 class DuelCase(Model):
     """One benchmark of a duel: block b has runs 2b and 2b+1 of each side, played A-B-B-A."""
 
-    params: dict[Name, Param]
-    challenger: Runs
-    champion: Runs
+    params: dict[RecordName, Param]
+    challenger: TimedRuns
+    champion: TimedRuns
     calls_per_sample: CallsPerSample = 1
     gpu: GpuStates = ()
 

@@ -23,7 +23,7 @@ _QUEUE_S = 0.05
 """How long to wait until a player has queued its work.  Work that must wait for results on the way never is."""
 _OPEN_S = 60.0
 """How long a player may take to open its device: create a context and a buffer for flushing caches."""
-_Kind = TypeVar("_Kind", bound=Answer)
+_Expected = TypeVar("_Expected", bound=Answer)
 
 
 @dataclass
@@ -156,7 +156,7 @@ class Orders:
         deadline.phase_ends += starved_s
 
 
-def expect(answer: Answer, kind: type[_Kind]) -> _Kind:
+def expect(answer: Answer, kind: type[_Expected]) -> _Expected:
     """The answer, if it is of this kind.  Raises Foul otherwise."""
     if isinstance(answer, kind):
         return answer

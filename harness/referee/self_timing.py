@@ -60,7 +60,7 @@ class Outside:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Step:
+class _CallStep:
     """One step outside a call's own time: how long it took, how long it may take, and the message if it took longer.
 
     `within` is how long the window was of which it is a part.
@@ -76,7 +76,7 @@ class _Step:
         return max(0.0, self.took(call) - other_work * self.within(call) - self.limit(call))
 
 
-def _steps(idle: Sequence[Outside]) -> tuple[_Step, ...]:
+def _steps(idle: Sequence[Outside]) -> tuple[_CallStep, ...]:
     """The steps with the limits that an idle player's samples give, for inputs of the same shapes."""
     beside_us = max(_beside_us(call) - call.delay_us for call in idle)
     sweep_us = max(call.sweep_us for call in idle)
@@ -84,28 +84,28 @@ def _steps(idle: Sequence[Outside]) -> tuple[_Step, ...]:
     fetch_us = max(call.fetch_us for call in idle)
     fetched_bytes = max(1, *(call.fetched_bytes for call in idle))
     return (
-        _Step(
+        _CallStep(
             took=_beside_us,
             within=lambda call: call.window_us,
             limit=lambda call: _FACTOR * beside_us + _SLACK_US + _SHARE * call.inside_us,
             message="The process reported {inside:.1f} µs per call. The referee measured {took:.1f} µs more than that; "
             f"for an idle process, at most {beside_us:.1f} µs.",
         ),
-        _Step(
+        _CallStep(
             took=lambda call: call.sweep_us,
             within=lambda call: call.sweep_us,
             limit=lambda _: _FACTOR * sweep_us + _SWEEP_SLACK_US,
             message="The device was busy while the process was stopped: the referee's own work on it took {took:.1f} "
             f"µs; with an idle process, at most {sweep_us:.1f} µs.",
         ),
-        _Step(
+        _CallStep(
             took=lambda call: call.fill_us,
             within=lambda call: call.fill_us,
             limit=lambda _: _FACTOR * fill_us + _SLACK_US,
             message="The process took {took:.1f} µs to receive its inputs, outside its own time; "
             f"an idle process takes at most {fill_us:.1f} µs.",
         ),
-        _Step(
+        _CallStep(
             took=lambda call: call.fetch_us,
             within=lambda call: call.fetch_us,
             limit=lambda call: _FACTOR * fetch_us * max(1.0, call.fetched_bytes / fetched_bytes) + _SLACK_US,

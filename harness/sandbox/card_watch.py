@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from harness.gpu.gpu_memory import Card, CardMemory
+from harness.gpu.gpu_memory import CardMemory, ReadCard
 from harness.inside.cuda_driver import Driver
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
@@ -22,7 +22,7 @@ _REFEREES_SHARE = 1 / 4
 class CardWatch(MeasuredMemory):
     """The memory of one card."""
 
-    def __init__(self, card: Card, freezer: Freezer, limit_bytes: int | None) -> None:
+    def __init__(self, card: ReadCard, freezer: Freezer, limit_bytes: int | None) -> None:
         self._card = card
         self._before = self._ask()
         self._ours_before = _held_on_gpu()

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from harness.gpu.gpu_memory import Card
+from harness.gpu.gpu_memory import ReadCard
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import cgroup
 from harness.sandbox.card_watch import CardWatch
@@ -88,7 +88,7 @@ def memory_of(
     player: int,
     freezer: Freezer,
     limit_bytes: int,
-    cards: Sequence[Card] = (),
+    cards: Sequence[ReadCard] = (),
     card_bytes: int | None = None,
     cached_bytes: Callable[[], int] = lambda: 0,
 ) -> Memory:

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.gpu.gpu_errors import explain_abort
-from harness.gpu.gpu_memory import Card
+from harness.gpu.gpu_memory import ReadCard
 from harness.inside import walls
 from harness.inside.protocol import (
     LOG_BYTES,
@@ -62,7 +62,7 @@ class Confinement:
 
     limits: cgroup.CgroupLimits
     gpu_memory_bytes: int | None
-    cards: Sequence[Card]
+    cards: Sequence[ReadCard]
     cgroup: cgroup.Cgroup | None
     has_core_of_its_own: bool
     """Whether the referee can spin without using the player's core."""

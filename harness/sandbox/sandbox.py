@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from harness.gpu.device import CPU, Device
-from harness.gpu.gpu_memory import Card, find_card
+from harness.gpu.gpu_memory import ReadCard, find_card
 from harness.gpu.gpu_nodes import Shown, require_gpus, shown_of
 from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
 from harness.inside import seccomp, walls, zygote
@@ -40,7 +40,7 @@ from harness.sandbox.warm_parent import WarmParent
 from harness.task import torch_compiler
 from harness.task.compile import Recipe
 
-Kind = Literal["bubblewrap", "none"]
+SandboxKind = Literal["bubblewrap", "none"]
 
 _MAX_PROCESSES, _PROCESSES_PER_CORE = 512, 8
 """Threads count as processes: for each core, libraries start threads of their own, and a spinner keeps it awake."""
@@ -126,7 +126,7 @@ def _copy_players_side(folder: Path) -> None:
             (inside / module.name).write_bytes(module.read_bytes())
 
 
-def choose_kind(wanted: str) -> Kind:
+def choose_kind(wanted: str) -> SandboxKind:
     """`auto` means bubblewrap.  Raises JudgeError if it does not work: the sandbox is never left out silently."""
     if wanted == "none":
         return "none"
@@ -146,7 +146,7 @@ class Sandbox:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: SandboxKind,
         *,
         memory_gib: float,
         gpu_memory_gib: float | None = None,
@@ -167,7 +167,7 @@ class Sandbox:
         self._use_cgroup = use_cgroup
         self.memory_bytes = memory.limit_of(memory_gib)
         self.gpu_memory_bytes = None if gpu_memory_gib is None else int(gpu_memory_gib * 2**30)
-        self.cards: list[Card] = []
+        self.cards: list[ReadCard] = []
         self.cores = sorted(os.sched_getaffinity(0))
         self.referee_core = {self.cores[0]}
         self.player_cores = set(self.cores[1:]) or self.referee_core

@@ -29,7 +29,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError
 
 from harness.records.errors import PullRankError, TaskError
-from harness.records.fields import Digest, Login, Microseconds, Mode, Model, Name, Sha
+from harness.records.fields import Digest, Login, Microseconds, Mode, Model, RecordName, Sha
 from harness.records.stats import Interval
 from harness.task import submission as submission_file
 from harness.task.submission import Champion, Submission
@@ -78,9 +78,9 @@ class Order(Model):
 
     format: Literal["pullrank-request"]
     version: Literal[1]
-    id: Name
-    task: Name
-    gpu: Name
+    id: RecordName
+    task: RecordName
+    gpu: RecordName
     mode: Mode
     login: Login
     user_id: PositiveInt

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from harness.records.errors import PullRankError
-from harness.records.fields import Model, Name
+from harness.records.fields import Model, RecordName
 from harness.records.verdict import Verdict
 from harness.task.bundle import BundleError, parse_facts, read_members, sha256, task_files_of
 
@@ -37,21 +37,21 @@ class ResultsError(PullRankError):
 class CheckOrder(Model):
     format: Literal["pullrank-check"] = "pullrank-check"
     version: Literal[1] = 1
-    tasks: Annotated[tuple[Name, ...], Field(min_length=1)]
+    tasks: Annotated[tuple[RecordName, ...], Field(min_length=1)]
 
 
-Message = Annotated[str, StringConstraints(max_length=MAX_MESSAGE)]
+ShortMessage = Annotated[str, StringConstraints(max_length=MAX_MESSAGE)]
 
 
-class _Line(Model):
-    task: Name
+class _ReportLine(Model):
+    task: RecordName
     seconds: float = Field(ge=0, lt=1e6)
 
     def to_line(self) -> bytes:
         return self.model_dump_json().encode() + b"\n"
 
 
-class ExampleResult(_Line):
+class ExampleResult(_ReportLine):
     """Result of one example; `example` is its path below the task's `examples/`.
 
     `got` is None if it was skipped; `message` says why.
@@ -60,18 +60,18 @@ class ExampleResult(_Line):
     kind: Literal["example"] = "example"
     example: Annotated[str, StringConstraints(pattern=r"^[a-z_]{1,40}/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$")]
     got: Verdict | None
-    message: Message = ""
+    message: ShortMessage = ""
 
 
 class Flaw(Model):
     """A certain (`is_fault`) or possible problem of a task's reference or cases."""
 
-    where: Message
-    message: Message
+    where: ShortMessage
+    message: ShortMessage
     is_fault: bool
 
 
-class ProbesResult(_Line):
+class ProbesResult(_ReportLine):
     """Problems that the probes found in one task's reference."""
 
     kind: Literal["probes"] = "probes"

@@ -26,18 +26,18 @@ from harness.task.faults import Faults
 from harness.task.task_values import (
     SUBMISSION,
     Cases,
-    Deadline,
+    DeadlineField,
     Dtype,
     FileName,
     FilePath,
     Flag,
-    Gpu,
-    Line,
-    Source,
+    GpuName,
+    LineField,
+    SourceField,
     TextOrNumber,
     distinct,
 )
-from harness.task.toolchain import CompilerFlag, Library, Macro, MacroValue
+from harness.task.toolchain import CompilerFlag, LibraryField, Macro, MacroValue
 from harness.task.yaml_file import read_yaml
 
 
@@ -123,7 +123,7 @@ class LimitKeys(Section):
 
 class SourceFile(Section):
     name: FileName = Field(description="Name under which the file is stored and imported.")
-    source: Source = Field(
+    source: SourceField = Field(
         description=f"Path relative to the task's folder; `../` may point elsewhere in the tasks tree. "
         f"{SUBMISSION} is the participant's file."
     )
@@ -136,7 +136,7 @@ class ScriptConfig(Section):
         description="lang: cu: which of `files` to compile; the others are headers. "
         "Default with evaluator: referee: submission.cu.",
     )
-    include_dirs: tuple[Library, ...] = Field(
+    include_dirs: tuple[LibraryField, ...] = Field(
         default=(),
         description="lang: cu: libraries whose headers are used, by their names in include_dirs of "
         ".github/pullrank.yml.",
@@ -171,7 +171,9 @@ class BoardFile(LimitKeys):
 class TaskFile(LimitKeys):
     """A PullRank task: what to compute, on which cases, within which limits."""
 
-    title: Line | None = Field(default=None, description="Display name of the task. Default: from the folder's name.")
+    title: LineField | None = Field(
+        default=None, description="Display name of the task. Default: from the folder's name."
+    )
     description: Annotated[str, Field(max_length=100_000)] = Field(
         default="", description="The statement, in Markdown: what to compute, shapes, tolerance, an example."
     )
@@ -179,13 +181,13 @@ class TaskFile(LimitKeys):
         default=Language.PY,
         description="py: submission.py; cu: submission.cu, compiled by nvcc, or by g++ for CPU.",
     )
-    gpus: Annotated[tuple[Gpu, ...], AfterValidator(distinct)] = Field(
+    gpus: Annotated[tuple[GpuName, ...], AfterValidator(distinct)] = Field(
         default=("CPU",),
         min_length=1,
         description="Where the task can be judged: CPU, or GPUs by their names in .github/pullrank.yml. A competition "
         "has a board for each of them that it has a machine for.",
     )
-    deadline: Deadline | None = Field(
+    deadline: DeadlineField | None = Field(
         default=None, description="When the boards close, with a time zone: 2027-03-01T00:00:00Z. Default: never."
     )
     files: tuple[SourceFile, ...] = Field(
@@ -202,7 +204,7 @@ class TaskFile(LimitKeys):
     config: ScriptConfig | None = Field(
         default=None, description="What to run or compile; only used with evaluator: script or lang: cu."
     )
-    templates: dict[Line, FilePath] = Field(
+    templates: dict[LineField, FilePath] = Field(
         default_factory=dict,
         description="Files to start from, by language: {Python: template.py}. Default: template.py if it exists.",
     )
@@ -212,7 +214,7 @@ class TaskFile(LimitKeys):
     )
     tests: Cases = Field(description="Cases whose outputs are checked.")
     benchmarks: Cases = Field(description="Cases whose outputs are checked and that are timed.")
-    per_gpu: dict[Gpu, BoardFile] = Field(
+    per_gpu: dict[GpuName, BoardFile] = Field(
         default_factory=dict, description="Cases and limits of single boards, by the name of the GPU."
     )
     ranking_by: Ranking = Field(
@@ -228,7 +230,7 @@ class TaskFile(LimitKeys):
     seed: Annotated[int, Field(strict=True)] | None = Field(
         default=None, description="Accepted in KernelBot tasks, but not used: ranked seeds are drawn at random."
     )
-    libraries: tuple[Line, ...] = Field(default=(), description="Accepted in KernelBot tasks, but not used.")
+    libraries: tuple[LineField, ...] = Field(default=(), description="Accepted in KernelBot tasks, but not used.")
 
 
 class _Schema(GenerateJsonSchema):

@@ -143,8 +143,8 @@ class Like:
         return handler(schema) | {"pattern": f"^{self.pattern}$"}
 
 
-Line = Annotated[str, Like(r"[^\x00-\x1f\x7f]{1,200}", "one line of text, of at most 200 characters")]
-Gpu = Annotated[
+LineField = Annotated[str, Like(r"[^\x00-\x1f\x7f]{1,200}", "one line of text, of at most 200 characters")]
+GpuName = Annotated[
     str, Like(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "a name of letters, digits and _.- only"), AfterValidator(_gpu)
 ]
 FileName = Annotated[
@@ -156,8 +156,8 @@ ParamName = Annotated[
     BeforeValidator(_no_part_of_a_tuple),
 ]
 FilePath = Annotated[Path, BeforeValidator(_path), WithJsonSchema({"type": "string"})]
-Source = Annotated[Path | None, BeforeValidator(_source), WithJsonSchema({"type": "string"})]
-Deadline = Annotated[datetime, BeforeValidator(_deadline)]
+SourceField = Annotated[Path | None, BeforeValidator(_source), WithJsonSchema({"type": "string"})]
+DeadlineField = Annotated[datetime, BeforeValidator(_deadline)]
 TextOrNumber = Annotated[
     str,
     BeforeValidator(_text_or_number),

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, Field
 from harness.records.errors import did_you_mean
 from harness.records.fields import Model
 from harness.task.faults import quote
-from harness.task.task_values import Like, Line, TextOrNumber
+from harness.task.task_values import Like, LineField, TextOrNumber
 
 PLACES = ("/usr", "/opt")
 """Where libraries may be installed on a judging machine; compilers see nothing else of it."""
@@ -110,7 +110,7 @@ def is_shown(path: str) -> bool:
 
 
 CompilerFlag = Annotated[str, Field(max_length=200), AfterValidator(_flag)]
-Library = Annotated[str, AfterValidator(_library)]
+LibraryField = Annotated[str, AfterValidator(_library)]
 Folder = Annotated[str, Field(max_length=200), AfterValidator(_place)]
 Architecture = Annotated[
     str, Like(r"sm_[0-9]{2,3}[af]?|gfx[0-9a-f]{3,5}", "an architecture as compilers name it, such as sm_90a or gfx942")
@@ -125,9 +125,9 @@ MacroValue = Annotated[
 class Toolchain(Model):
     """The device of one board's machines, and what they need for compiling besides compilers."""
 
-    device: tuple[Line, ...] = ()
+    device: tuple[LineField, ...] = ()
     arch: Architecture | None = None
-    include_dirs: dict[Library, Folder] = Field(default_factory=dict)
+    include_dirs: dict[LibraryField, Folder] = Field(default_factory=dict)
 
     def folder_of(self, library: str, gpu: str) -> str:
         """The folder of a library's headers.  Raises ValueError: it is not configured."""

@@ -25,7 +25,7 @@ from scripts.announce.all_news import gather
 from scripts.announce.discord import DiscordChannel, InDoubt, WebhookError
 from scripts.announce.embeds import Look
 from scripts.announce.milestones import newly_seen
-from scripts.announce.news import News, Result
+from scripts.announce.news import News, NewsResult
 from scripts.announce.posts_due import MAX_REFUSALS, Post, due
 from scripts.common.text import shorten
 from scripts.competition.boards import shown
@@ -33,9 +33,9 @@ from scripts.competition.settings import DEFAULT_WEBHOOK, Announcements
 from scripts.competition.settings import Webhook as Channel
 from scripts.ledger.announced import Announced, AnnouncementLog, Edit, Intent, Outcome, PostState, Started
 from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.names import Choice, either, open_requests, under
+from scripts.ledger.names import Choose, either, open_requests, under
 
-WANTED: Choice = either(under("judgements", "moderation", "announced"), open_requests)
+WANTED: Choose = either(under("judgements", "moderation", "announced"), open_requests)
 """The parts of the ledger that are read."""
 
 BATCH = 25
@@ -57,12 +57,12 @@ class AnnounceContext:
     tasks: Sequence[Task]
     gpus: Collection[str]
     look: Look
-    open_ledger: Callable[[Choice], AbstractContextManager[LedgerBranch]]
+    open_ledger: Callable[[Choose], AbstractContextManager[LedgerBranch]]
     open_webhook: Callable[[str], DiscordChannel | None]
     now: datetime
 
 
-class _Stop(Exception):
+class _StopRun(Exception):
     """End this run: a message is in doubt, or the ledger cannot be reached."""
 
 
@@ -85,10 +85,10 @@ def run(context: AnnounceContext) -> Iterator[str]:
             yield _missing(channel.secret)
     if channels:
         with context.open_ledger(WANTED) as branch:
-            yield from _Run(context, branch).announce(channels)
+            yield from _AnnounceRun(context, branch).announce(channels)
 
 
-class _Run:
+class _AnnounceRun:
     """One run, over an open ledger."""
 
     def __init__(self, context: AnnounceContext, branch: LedgerBranch) -> None:
@@ -108,7 +108,7 @@ class _Run:
         try:
             for channel, webhook in channels.values():
                 yield from self._tell(channel, webhook, news, announced)
-        except _Stop as stop:
+        except _StopRun as stop:
             yield str(stop)
 
     def _settle_lost(self, announced: Announced) -> Iterator[str]:
@@ -133,7 +133,7 @@ class _Run:
     def _tell(
         self, channel: Channel, webhook: DiscordChannel, news: Sequence[News], announced: Announced
     ) -> Iterator[str]:
-        """Bring one channel up to date.  Raises _Stop: the run must end."""
+        """Bring one channel up to date.  Raises _StopRun: the run must end."""
         posts = due(channel, self.context.settings, self.tasks, news, announced, self.context.now)
         left = len(posts)
         if not posts:
@@ -148,7 +148,7 @@ class _Run:
         except WebhookError as error:
             left = 0  # The error's line already says that the rest is not announced.
             yield f"not announced: {error}"
-        except _Stop:
+        except _StopRun:
             raise  # everything is committed, or nothing can be
         except Exception:
             self._commit("Record what was announced")
@@ -161,7 +161,7 @@ class _Run:
         """Post a message, with its intent pushed before and its outcome written to the working copy afterwards.
 
         Raises:
-            _Stop: the outcome is in doubt.
+            _StopRun: the outcome is in doubt.
             WebhookError: the channel cannot be reached; the outcome says that the message was not posted.
         """
         told = announced.told.get((webhook.name, post.key), AnnouncementLog())
@@ -175,7 +175,7 @@ class _Run:
         except InDoubt as doubt:
             self._unsaved.append(self._record(intent, PostState.DOUBTFUL, news=post.news, reason=str(doubt)))
             self._commit("Record a doubtful message")
-            raise _Stop(_doubt(intent, str(doubt))) from None
+            raise _StopRun(_doubt(intent, str(doubt))) from None
         except WebhookError as error:
             state = PostState.REFUSED if error.is_final else PostState.DELAYED
             self._unsaved.append(self._record(intent, state, news=post.news, reason=str(error)))
@@ -210,14 +210,14 @@ class _Run:
         """Commit and push the new files.
 
         Raises:
-            _Stop: the push failed; it names the message whose outcome is not on GitHub, if any.
+            _StopRun: the push failed; it names the message whose outcome is not on GitHub, if any.
         """
         try:
             standing = self.branch.commit(message)
         except PullRankError as error:
             unsaved = [f"{one.key} was {one.state} as {one.message or 'nothing'}" for one in self._unsaved]
             in_doubt = f"; in doubt for the next run: {', '.join(unsaved)}" if unsaved else ""
-            raise _Stop(f"the ledger cannot be reached, so nothing more is announced: {error}{in_doubt}") from None
+            raise _StopRun(f"the ledger cannot be reached, so nothing more is announced: {error}{in_doubt}") from None
         self._unsaved.clear()
         return standing
 
@@ -225,7 +225,7 @@ class _Run:
         self, intent: Intent, state: PostState, *, news: News | None = None, reason: str = "",
         message: str | None = None, title: str = "",
     ) -> Outcome:  # fmt: skip
-        result = news if isinstance(news, Result) else None
+        result = news if isinstance(news, NewsResult) else None
         outcome = Outcome(
             channel=intent.channel,
             key=intent.key,

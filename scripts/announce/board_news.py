@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from harness.records.judgement import Judgement
 from harness.task.task import Board
-from scripts.announce.news import FRESH, Kind, PodiumPlace, Result
+from scripts.announce.news import FRESH, NewsKind, NewsResult, PodiumPlace
 from scripts.standings.claims import claim_sentence, duel_result, is_bounded
 from scripts.standings.first_place import Record
 from scripts.standings.standings import Podium, podiums, standings
 
 
-def results_of(board: Board, judgements: Sequence[Judgement]) -> Iterator[Result]:
+def results_of(board: Board, judgements: Sequence[Judgement]) -> Iterator[NewsResult]:
     """All news about a board, oldest first.
 
     Args:
@@ -30,19 +30,19 @@ def results_of(board: Board, judgements: Sequence[Judgement]) -> Iterator[Result
     for podium in podiums(board, judgements):
         record, former = setters.get(podium.judgement.checksum, (None, None))
         if not podium.former:
-            yield _result(Kind.FIRST_ENTRY, board, podium)
+            yield _result(NewsKind.FIRST_ENTRY, board, podium)
         elif record and former:
             yield _record(board, podium, record, former)
         elif [row.login for row in podium.rows] != [row.login for row in podium.former]:
-            yield _result(Kind.TOP_THREE, board, podium)
+            yield _result(NewsKind.TOP_THREE, board, podium)
 
 
-def _record(board: Board, podium: Podium, record: Record, former: Record) -> Result:
+def _record(board: Board, podium: Podium, record: Record, former: Record) -> NewsResult:
     duel = record.judgement.duel
     is_taken = former.login.lower() != record.login.lower()
     by_duel = duel_result(duel) if duel and duel.won and is_taken else ""
     return replace(
-        _result(Kind.RECORD, board, podium),
+        _result(NewsKind.RECORD, board, podium),
         over=former.login,
         beaten=former.judgement.checksum,
         gain=record.gain,
@@ -50,9 +50,9 @@ def _record(board: Board, podium: Podium, record: Record, former: Record) -> Res
     )
 
 
-def _result(kind: Kind, board: Board, podium: Podium) -> Result:
+def _result(kind: NewsKind, board: Board, podium: Podium) -> NewsResult:
     judgement, places = podium.judgement, tuple(map(PodiumPlace.of, podium.rows))
-    return Result(
+    return NewsResult(
         kind=kind,
         key=f"{kind}/{board.task.name}/{board.gpu}/{judgement.checksum[:16]}",
         task=board.task.name,

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from harness.records.errors import PullRankError
-from scripts.common.http_request import Answer, NotSent, RequestFailed, RequestLimits, send
+from scripts.common.http_request import HttpResponse, NotSent, RequestFailed, RequestLimits, send
 from scripts.common.text import plain, shorten
 
 TIMEOUT_S = 15.0
@@ -158,7 +158,7 @@ class DiscordChannel:
     def _lost(self, method: str, reason: str) -> Exception:
         return InDoubt(f"{self.name}: {reason}") if method == "POST" else _Again(reason)
 
-    def _refusal(self, method: str, answer: Answer) -> Exception:
+    def _refusal(self, method: str, answer: HttpResponse) -> Exception:
         said, status = _object_of(answer), answer.status
         reason = f"{status} {self._brief(said.get('message') or answer.reason)}"
         if status == 429:
@@ -183,7 +183,7 @@ class DiscordChannel:
         return shorten(words.replace(self.token, "…"), 200)
 
 
-def _object_of(answer: Answer) -> dict[str, Any]:
+def _object_of(answer: HttpResponse) -> dict[str, Any]:
     """The JSON object in a refusal; empty if it has none."""
     try:
         said = json.loads(answer.content)
@@ -192,7 +192,7 @@ def _object_of(answer: Answer) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _wait_of(said: dict[str, Any], answer: Answer) -> float:
+def _wait_of(said: dict[str, Any], answer: HttpResponse) -> float:
     """The wait that Discord asks for, in seconds; the body is more precise, but Cloudflare sends only the header."""
     for value in (said.get("retry_after"), answer.headers.get("Retry-After")):
         try:

@@ -21,7 +21,7 @@ from typing import Any
 from discord_webhook import DiscordEmbed  # type: ignore[import-untyped]
 
 from scripts.announce.limits import fit
-from scripts.announce.news import Final, Kind, News, PodiumPlace, Result, Standing, TaskNews
+from scripts.announce.news import Final, News, NewsKind, NewsResult, PodiumPlace, Standing, TaskNews
 from scripts.announce.words import escape, moment
 from scripts.common.text import format_gap, format_interval, format_speedup, format_us, plain
 from scripts.pages.parts.words import count, gain, lost
@@ -29,14 +29,14 @@ from scripts.pages.parts.words import count, gain, lost
 Payload = dict[str, Any]
 
 _KICKERS = {
-    Kind.FIRST_ENTRY: ("First entry", 0x57C785),
-    Kind.RECORD: ("New record", 0xF2B63C),
-    Kind.TOP_THREE: ("Top three", 0x8B9DF7),
-    Kind.NEW_TASK: ("New task", 0x3BA5DB),
-    Kind.NEW_BOARD: ("New board", 0x3BA5DB),
-    Kind.DEADLINE: ("Last call", 0xF0743E),
-    Kind.CLOSED: ("Final standings", 0xB07CE8),
-    Kind.EDITION: ("New edition", 0x2FB8AC),
+    NewsKind.FIRST_ENTRY: ("First entry", 0x57C785),
+    NewsKind.RECORD: ("New record", 0xF2B63C),
+    NewsKind.TOP_THREE: ("Top three", 0x8B9DF7),
+    NewsKind.NEW_TASK: ("New task", 0x3BA5DB),
+    NewsKind.NEW_BOARD: ("New board", 0x3BA5DB),
+    NewsKind.DEADLINE: ("Last call", 0xF0743E),
+    NewsKind.CLOSED: ("Final standings", 0xB07CE8),
+    NewsKind.EDITION: ("New edition", 0x2FB8AC),
 }
 _WITHDRAWN = 0x80848E
 _MEDALS = ("🥇", "🥈", "🥉")
@@ -57,14 +57,14 @@ class Look:
     def board(self, task: str, gpu: str) -> str:
         return f"{self.site}{task}/{gpu}/"
 
-    def submission(self, result: Result) -> str:
+    def submission(self, result: NewsResult) -> str:
         return f"{self.board(result.task, result.gpu)}{result.who.login}/{result.who.digest[:12]}/"
 
 
 def payload_of(news: News, look: Look) -> Payload:
     """The body of the request that posts or edits a message."""
     match news:
-        case Result():
+        case NewsResult():
             return _message(_result(news, look))
         case TaskNews():
             return _message(_notice(news, look))
@@ -93,12 +93,12 @@ def _message(embed: DiscordEmbed) -> Payload:
     return {"embeds": [fit(_without_none(vars(embed)))], "allowed_mentions": {"parse": []}}
 
 
-def _result(news: Result, look: Look) -> DiscordEmbed:
+def _result(news: NewsResult, look: Look) -> DiscordEmbed:
     board = f"{escape(news.title, 120)}, {escape(news.gpu)}"
     lines = [_time_and_gain(news)]
     if news.by_duel:
         lines.append(f"Won the duel: {news.by_duel}.")
-    if news.kind is Kind.TOP_THREE:
+    if news.kind is NewsKind.TOP_THREE:
         lines.append(f"Before: {', '.join(map(escape, news.former))}.")
     if news.caveat:
         lines.append(f"*{news.caveat}*")
@@ -112,25 +112,25 @@ def _result(news: Result, look: Look) -> DiscordEmbed:
     return embed
 
 
-def _headline(news: Result) -> str:
+def _headline(news: NewsResult) -> str:
     who = escape(news.who.login)
-    if news.kind is Kind.FIRST_ENTRY:
+    if news.kind is NewsKind.FIRST_ENTRY:
         return f"{who} makes the first entry"
-    if news.kind is Kind.RECORD and news.over.lower() == news.who.login.lower():
+    if news.kind is NewsKind.RECORD and news.over.lower() == news.who.login.lower():
         return f"{who} improves the record"
-    if news.kind is Kind.RECORD:
+    if news.kind is NewsKind.RECORD:
         return f"{who} takes first place"
     return f"{who} is {_ORDINALS[news.who.rank - 1]}"
 
 
-def _time_and_gain(news: Result) -> str:
+def _time_and_gain(news: NewsResult) -> str:
     time = f"**{format_interval(news.who.score_us)}**"
-    if news.kind is Kind.RECORD and news.gain is not None:
+    if news.kind is NewsKind.RECORD and news.gain is not None:
         own = news.over.lower() == news.who.login.lower()
         return f"{time}, speedup {gain(news.gain)} over {'their own record' if own else escape(news.over)}"
-    if news.kind is Kind.TOP_THREE and news.who.note:
+    if news.kind is NewsKind.TOP_THREE and news.who.note:
         return f"{time}; {escape(news.who.note)}"
-    if news.kind is Kind.TOP_THREE and news.who.rank > 1:
+    if news.kind is NewsKind.TOP_THREE and news.who.rank > 1:
         slower = lost(1 + news.who.gap)
         return f"{time}, {slower} {'than' if slower.endswith('er') else 'as'} {escape(news.podium[0].login)}"
     return time
@@ -146,20 +146,20 @@ def _time_of(place: PodiumPlace) -> str:
 def _notice(news: TaskNews, look: Look) -> DiscordEmbed:
     title, gpus = escape(news.title, 200), ", ".join(map(escape, news.gpus))
     page = look.board(news.task, news.gpus[0]) if news.gpus else look.site
-    if news.kind is Kind.EDITION:
+    if news.kind is NewsKind.EDITION:
         words = (
             f"New, empty standings on {gpus}: the reference, cases, limits or anchor changed. "
             "Earlier rows stay, under their edition."
         )
         return _news_embed(news, f"{title} has changed", words, page, look)
-    if news.kind is Kind.DEADLINE and news.deadline:
+    if news.kind is NewsKind.DEADLINE and news.deadline:
         words = f"{moment(news.deadline)}, {moment(news.deadline, 'R')}. Entries until then are judged and ranked."
         embed = _news_embed(news, f"{title} is about to close", words, page, look)
     else:
-        named = f"{title}, now also on {gpus}" if news.kind is Kind.NEW_BOARD else title
+        named = f"{title}, now also on {gpus}" if news.kind is NewsKind.NEW_BOARD else title
         embed = _news_embed(news, named, escape(news.blurb, 400), page, look)
     embed.add_embed_field(name="Boards", value=gpus)
-    if news.kind is not Kind.DEADLINE and news.deadline:
+    if news.kind is not NewsKind.DEADLINE and news.deadline:
         embed.add_embed_field(name="Closes", value=moment(news.deadline))
     embed.add_embed_field(name="Take part", value=f"[How it works]({look.site}guides/participants/)")
     return embed

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from harness.task.task import Task
-from scripts.announce.news import FRESH, Final, Kind, Standing, TaskNews
+from scripts.announce.news import FRESH, Final, NewsKind, Standing, TaskNews
 from scripts.announce.words import first_words
 from scripts.competition.boards import offered
 from scripts.ledger.announced import Seen
@@ -41,12 +41,12 @@ def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Itera
     ours = [one for one in seen if one.task == task.name]
     if ours:
         first = {one.gpu for one in ours if one.at == ours[0].at}
-        yield _notice(task, Kind.NEW_TASK, ours[0].at, [gpu for gpu in task.gpus if gpu in first])
+        yield _notice(task, NewsKind.NEW_TASK, ours[0].at, [gpu for gpu in task.gpus if gpu in first])
         yield from _new_boards(task, ours)
         yield from _editions(task, ours)
     if task.deadline:
         judged = offered(task, gpus).gpus
-        notice = _notice(task, Kind.DEADLINE, task.deadline - NOTICE, judged, until=task.deadline)
+        notice = _notice(task, NewsKind.DEADLINE, task.deadline - NOTICE, judged, until=task.deadline)
         yield replace(notice, is_ready=bool(judged))
 
 
@@ -56,7 +56,7 @@ def _new_boards(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
     for at in sorted(set(firsts.values()) - {seen[0].at}):
         gpus = [gpu for gpu, first in firsts.items() if first == at]
         if set(gpus) & set(task.gpus):
-            yield _notice(task, Kind.NEW_BOARD, at, gpus)
+            yield _notice(task, NewsKind.NEW_BOARD, at, gpus)
 
 
 def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
@@ -69,10 +69,12 @@ def _editions(task: Task, seen: Sequence[Seen]) -> Iterator[TaskNews]:
         known[one.gpu] = one.edition
     for at, gpus in changed.items():
         if set(gpus) & set(task.gpus):
-            yield _notice(task, Kind.EDITION, at, gpus)
+            yield _notice(task, NewsKind.EDITION, at, gpus)
 
 
-def _notice(task: Task, kind: Kind, at: datetime, gpus: Iterable[str], *, until: datetime | None = None) -> TaskNews:
+def _notice(
+    task: Task, kind: NewsKind, at: datetime, gpus: Iterable[str], *, until: datetime | None = None
+) -> TaskNews:
     # The key includes the deadline, so a new deadline is new news.
     time = until or at
     return TaskNews(
@@ -84,7 +86,7 @@ def _notice(task: Task, kind: Kind, at: datetime, gpus: Iterable[str], *, until:
         until=until or at + FRESH,
         gpus=tuple(gpu for gpu in task.gpus if gpu in set(gpus)),
         deadline=task.deadline,
-        blurb=first_words(task.description) if kind in (Kind.NEW_TASK, Kind.NEW_BOARD) else "",
+        blurb=first_words(task.description) if kind in (NewsKind.NEW_TASK, NewsKind.NEW_BOARD) else "",
     )
 
 
@@ -98,8 +100,8 @@ def final_of(task: Task, boards: Mapping[str, Standing], *, is_judging: bool, no
     if not task.deadline or now < task.deadline or not task.gpus:
         return None
     return Final(
-        kind=Kind.CLOSED,
-        key=f"{Kind.CLOSED}/{task.name}/{task.deadline.astimezone(UTC):%Y%m%dT%H%M%SZ}",
+        kind=NewsKind.CLOSED,
+        key=f"{NewsKind.CLOSED}/{task.name}/{task.deadline.astimezone(UTC):%Y%m%dT%H%M%SZ}",
         task=task.name,
         title=task.title,
         at=task.deadline,

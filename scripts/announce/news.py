@@ -24,7 +24,7 @@ FRESH = timedelta(days=3)
 """Older news is not posted, so that a channel is not flooded after weeks out of reach."""
 
 
-class Kind(StrEnum):
+class NewsKind(StrEnum):
     """The kind of news; its value is the first part of the key."""
 
     FIRST_ENTRY = "first-entry"
@@ -39,14 +39,14 @@ class Kind(StrEnum):
     def is_wanted(self, settings: Announcements) -> bool:
         """Whether the settings allow this kind."""
         return {
-            Kind.FIRST_ENTRY: settings.first_entries,
-            Kind.RECORD: settings.records,
-            Kind.TOP_THREE: settings.top_three,
-            Kind.NEW_TASK: settings.new_tasks,
-            Kind.NEW_BOARD: settings.new_tasks,
-            Kind.DEADLINE: settings.deadlines,
-            Kind.CLOSED: settings.deadlines,
-            Kind.EDITION: settings.editions,
+            NewsKind.FIRST_ENTRY: settings.first_entries,
+            NewsKind.RECORD: settings.records,
+            NewsKind.TOP_THREE: settings.top_three,
+            NewsKind.NEW_TASK: settings.new_tasks,
+            NewsKind.NEW_BOARD: settings.new_tasks,
+            NewsKind.DEADLINE: settings.deadlines,
+            NewsKind.CLOSED: settings.deadlines,
+            NewsKind.EDITION: settings.editions,
         }[self]
 
 
@@ -88,7 +88,7 @@ class PodiumPlace:
 class News:
     """An item of news.  It happened at `at` and is posted before `until`, once it `is_ready`; `title` is the task's."""
 
-    kind: Kind
+    kind: NewsKind
     key: str
     task: str
     title: str
@@ -107,7 +107,7 @@ class News:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(News):
+class NewsResult(News):
     """A change on a board by a judgement.
 
     `who` is the row that moved, `over` the previous champion, `gain` the share of time saved, and `beaten` the checksum

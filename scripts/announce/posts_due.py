@@ -15,7 +15,7 @@ from datetime import datetime
 
 from harness.task.task import Task
 from scripts.announce.embeds import Look, Payload, payload_of, withdrawal_of
-from scripts.announce.news import Kind, News
+from scripts.announce.news import News, NewsKind
 from scripts.competition.settings import Announcements
 from scripts.competition.settings import Webhook as Channel
 from scripts.ledger.announced import Announced, AnnouncementLog, Outcome
@@ -73,7 +73,7 @@ def _is_due(news: News, told: AnnouncementLog | None, since: datetime, now: date
     if told and (told.posted or told.doubtful or told.refusals >= MAX_REFUSALS):
         return False
     # A deadline is still ahead, even for a channel that is newer than its notice.
-    is_new = news.at > since or news.kind is Kind.DEADLINE
+    is_new = news.at > since or news.kind is NewsKind.DEADLINE
     return news.is_ready and is_new and news.at <= now < news.until
 
 

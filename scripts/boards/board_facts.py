@@ -30,7 +30,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.records.fields import Digest, Login, Name
+from harness.records.fields import Digest, Login, RecordName
 from harness.records.judgement import Claim
 from harness.records.stats import Interval
 from scripts.competition.settings import Gpu
@@ -46,7 +46,7 @@ MAX_ROWS = 20_000
 """The most rows that a board may have; a longer list is refused."""
 
 Short = Annotated[str, StringConstraints(max_length=100)]
-Line = Annotated[str, StringConstraints(max_length=1000)]
+LongLine = Annotated[str, StringConstraints(max_length=1000)]
 
 
 class SiteModel(BaseModel):
@@ -72,8 +72,8 @@ class RowFacts(SiteModel):
     author names.  `unmerged`, whether the row's pull request is not merged yet, is None for a ledger.
     """
 
-    task: Name
-    gpu: Name
+    task: RecordName
+    gpu: RecordName
     rank: PositiveInt
     band: PositiveInt
     login: Login
@@ -92,7 +92,7 @@ class RowFacts(SiteModel):
     unwalled: bool
     unmerged: bool | None = Field(default=None, exclude=True)
     claim: Claim
-    note: Line
+    note: LongLine
     cases: tuple[CaseFacts, ...] = Field(max_length=1000)
 
     @model_validator(mode="after")
@@ -123,10 +123,10 @@ class MachineFacts(SiteModel):
     `software` is empty on older sites.
     """
 
-    gpu: Name
-    device: Line
+    gpu: RecordName
+    device: LongLine
     last_at: AwareDatetime
-    software: dict[Line, Line] = Field(default_factory=dict, max_length=200)
+    software: dict[LongLine, LongLine] = Field(default_factory=dict, max_length=200)
 
 
 class MachinesFacts(SiteModel):
@@ -136,9 +136,9 @@ class MachinesFacts(SiteModel):
 class BoardName(SiteModel):
     """A board of the index; `judged`: a machine judges it now.  `lang` is None on older sites."""
 
-    task: Name
-    title: Line
-    gpu: Name
+    task: RecordName
+    title: LongLine
+    gpu: RecordName
     lang: Short | None = None
     ranks: bool = True
     judged: bool = True
@@ -156,7 +156,7 @@ class TakenOutFacts(SiteModel):
     login: Login
     judged_at: AwareDatetime
     action: Literal["disqualify", "hold", "withdraw"]
-    reason: Line
+    reason: LongLine
     at: AwareDatetime
 
 
@@ -166,9 +166,9 @@ class BoardFacts(SiteModel):
     `judged`: a machine judges it now.  `anchor_us` is the anchor's score; None without one, and on older sites.
     """
 
-    task: Name
-    title: Line
-    gpu: Name
+    task: RecordName
+    title: LongLine
+    gpu: RecordName
     judged: bool = True
     edition: Digest
     deadline: AwareDatetime | None
@@ -197,14 +197,14 @@ class IndexFacts(SiteModel):
     boards: tuple[BoardName, ...] = Field(max_length=MAX_ROWS)
 
 
-class _Place(SiteModel):
-    task: Name
-    gpu: Name
+class _PlaceFacts(SiteModel):
+    task: RecordName
+    gpu: RecordName
 
 
 class AuthorFacts(SiteModel):
     login: Login
-    rows: tuple[_Place, ...] = Field(max_length=MAX_ROWS)
+    rows: tuple[_PlaceFacts, ...] = Field(max_length=MAX_ROWS)
 
 
 def facts_of(

@@ -145,4 +145,4 @@ class SiteSource:
         return found
 
 
-Source = LedgerSource | SiteSource
+BoardSource = LedgerSource | SiteSource

@@ -21,7 +21,7 @@ from scripts.competition.settings import SETTINGS, load_settings
 from scripts.github.fork import Fork
 from scripts.github.pulls import ACTIONS_BOT, Account, find
 from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.names import Choice
+from scripts.ledger.names import Choose
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -79,7 +79,7 @@ class Workflow:
         me = Account(id=0, login=f"{app}[bot]", is_bot=True) if app else ACTIONS_BOT
         return GitHub(self.repository, self._token, self._api_url, me=me)
 
-    def open_ledger(self, wanted: Choice) -> LedgerBranch:
+    def open_ledger(self, wanted: Choose) -> LedgerBranch:
         return LedgerBranch(self.git_url, token=self._token, wanted=wanted)
 
     def open_fork(self) -> Fork:

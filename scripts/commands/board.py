@@ -16,7 +16,7 @@ from rich.text import Text
 
 from harness.records.errors import PullRankError
 from scripts.boards.board_facts import BoardFacts, RowFacts
-from scripts.boards.source import LedgerSource, SiteSource, Source
+from scripts.boards.source import BoardSource, LedgerSource, SiteSource
 from scripts.boards.tables import compare_table, history_table, lines_below, mine_table, standings_table
 from scripts.common.options import PATH, options
 from scripts.common.terminal import console, say
@@ -83,7 +83,7 @@ def open_ledger(ledger: Path | None, tasks: Path | None = None, *, allow_unwalle
 @click.argument("task", shell_complete=task_names)
 @click.option("--gpu", shell_complete=judged_gpu_names, help=_GPU)
 @_read_from
-def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
+def board(source: BoardSource, task: str, gpu: str | None, as_json: bool) -> None:
     """Show the standings of one board.
 
     Example: pullrank board vectoradd --gpu CPU --ledger demo/ledger
@@ -103,7 +103,7 @@ def board(source: Source, task: str, gpu: str | None, as_json: bool) -> None:
 @click.command()
 @click.argument("login", required=False, shell_complete=logins)
 @_read_from
-def mine(source: Source, login: str | None, as_json: bool) -> None:
+def mine(source: BoardSource, login: str | None, as_json: bool) -> None:
     """Show an author's ranks and who is ahead.
 
     LOGIN defaults to the account of your token (GH_TOKEN or `gh`).
@@ -145,7 +145,7 @@ def _place(board: BoardFacts, row: RowFacts) -> dict[str, Any]:
 @click.option("--gpu", shell_complete=judged_gpu_names, help=_GPU)
 @click.option("--login", shell_complete=logins, help="Show only this author's records.")
 @_read_from
-def history(source: Source, task: str, gpu: str | None, login: str | None, as_json: bool) -> None:
+def history(source: BoardSource, task: str, gpu: str | None, login: str | None, as_json: bool) -> None:
     """Show the records of one board, oldest first.
 
     Example: pullrank history vectoradd --gpu H100 --site https://OWNER.github.io/NAME/
@@ -178,7 +178,7 @@ def _show_below(board: BoardFacts, *, as_json: bool) -> None:
 )
 @click.option("--gpu", shell_complete=judged_gpu_names, help="Compare on this board of each task only.")
 @_read_from
-def compare(source: Source, one: str, other: str, task: str | None, gpu: str | None, as_json: bool) -> None:
+def compare(source: BoardSource, one: str, other: str, task: str | None, gpu: str | None, as_json: bool) -> None:
     """Compare two authors case by case, on every board where both are ranked.
 
     Example: pullrank compare ada grace --task vectoradd --gpu CPU
@@ -197,7 +197,7 @@ def compare(source: Source, one: str, other: str, task: str | None, gpu: str | N
             console().print(compare_table(*each), "")
 
 
-def _boards(source: Source, login: str, task: str | None, gpu: str | None) -> Sequence[BoardFacts]:
+def _boards(source: BoardSource, login: str, task: str | None, gpu: str | None) -> Sequence[BoardFacts]:
     if task and gpu:
         return [source.board(task, gpu)]
     found = source.boards_of_task(task) if task else source.boards_of_author(login)

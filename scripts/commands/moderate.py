@@ -26,7 +26,7 @@ from scripts.github.contribute import explaining
 from scripts.github.pulls import GitHubError
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.moderation import Action, Moderation
-from scripts.ledger.names import Choice, requests_of, under
+from scripts.ledger.names import Choose, requests_of, under
 from scripts.ledger.request import Ending, EndState, Request
 from scripts.moderate.decide import (
     ModerationError,
@@ -89,7 +89,7 @@ class Desk:
 
 @contextmanager
 def _desk(
-    folder: Path | None, repo: str | None, by: int | None, wanted: Choice, *, decides: bool = True
+    folder: Path | None, repo: str | None, by: int | None, wanted: Choose, *, decides: bool = True
 ) -> Iterator[Desk]:
     if folder:
         if decides and not by:

@@ -49,7 +49,7 @@ class RequestLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class HttpResponse:
     """A server's answer.  The content of a refusal (400 and above) is empty if it could not be read."""
 
     status: int
@@ -73,7 +73,7 @@ class _EveryStatus(urllib.request.HTTPErrorProcessor):
 
 def send(
     method: str, url: str, limits: RequestLimits, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
-) -> Answer:
+) -> HttpResponse:
     """Send a request once.
 
     Raises:
@@ -88,7 +88,7 @@ def send(
         )
         with urllib.request.build_opener(_EveryStatus).open(request, timeout=limits.timeout_s) as answer:
             content = _read(answer, limits)
-            return Answer(status=answer.status, reason=answer.reason, headers=answer.headers, content=content)
+            return HttpResponse(status=answer.status, reason=answer.reason, headers=answer.headers, content=content)
     except URLError as error:
         raise NotSent(_describe(error.reason)) from None
     except OSError as error:
@@ -97,7 +97,7 @@ def send(
         raise RequestFailed(f"its address or its answer is malformed: {type(error).__name__}") from None
 
 
-def download(url: str, limits: RequestLimits, *, method: str = "GET", same_host: bool = False) -> Answer:
+def download(url: str, limits: RequestLimits, *, method: str = "GET", same_host: bool = False) -> HttpResponse:
     """GET or HEAD, with redirects followed; with `same_host`, none to another host.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
 
@@ -41,6 +41,6 @@ class Group(click.Group):
         return name, command, rest
 
 
-def options(*those: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def options(*those: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
     """A decorator that applies decorators, the first on top."""
     return lambda command: reduce(lambda made, option: option(made), reversed(those), command)

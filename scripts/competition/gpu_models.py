@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from harness.records.errors import PullRankError
 from harness.task.faults import Faults
 from harness.task.task_file import Section
-from harness.task.task_values import Dtype, Line
+from harness.task.task_values import Dtype, LineField
 from harness.task.toolchain import Architecture
 from harness.task.yaml_file import read_yaml
 
@@ -28,7 +28,7 @@ def _listed(value: object) -> object:
 
 
 Devices = Annotated[
-    tuple[Line, ...],
+    tuple[LineField, ...],
     BeforeValidator(_listed),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
@@ -45,7 +45,7 @@ class GpuModel(Section):
     tflops: dict[Dtype, Peak] = Field(min_length=1, description="Peak TFLOPS by number format, dense.")
     l2_mib: Peak | None = Field(default=None, description="Size of the L2 cache, in MiB.")
     last_level_mib: Peak | None = Field(default=None, description="Size of a cache behind the L2, in MiB.")
-    source: Line = Field(description="The source of the figures.")
+    source: LineField = Field(description="The source of the figures.")
 
     @property
     def cache_mib(self) -> float | None:

@@ -24,9 +24,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from harness.records.errors import PullRankError, did_you_mean
 from harness.task.faults import Faults, quote
 from harness.task.task_file import Section, schema_of
-from harness.task.task_values import Dtype, Flag, Like, Line, distinct
-from harness.task.task_values import Gpu as GpuName
-from harness.task.toolchain import Architecture, Folder, Library, Toolchain
+from harness.task.task_values import Dtype, Flag, Like, LineField, distinct
+from harness.task.task_values import GpuName as GpuName
+from harness.task.toolchain import Architecture, Folder, LibraryField, Toolchain
 from harness.task.yaml_file import read_yaml
 from scripts.competition.gpu_models import Devices, Peak, find_model, gpu_models
 from scripts.competition.runs_on import RunsOn
@@ -100,7 +100,7 @@ class Gpu(Section):
     arch: Architecture | None = Field(
         default=None, description="Target architecture of nvcc, such as sm_90a; needed by tasks with lang: cu."
     )
-    include_dirs: dict[Library, Folder] = Field(
+    include_dirs: dict[LibraryField, Folder] = Field(
         default_factory=dict,
         description="Libraries whose headers tasks with lang: cu may use, with their folders on the machine, below "
         "/usr or /opt: {cutlass: /opt/cutlass/include}.",
@@ -148,7 +148,7 @@ class Ban(Section):
         default=None, description="Numeric id: `gh api users/LOGIN --jq .id`."
     )
     login: Annotated[str, _LOGIN] | None = Field(default=None, description="Login, without @.")
-    reason: Line = Field(description="The reason; the bot shows it to the author.")
+    reason: LineField = Field(description="The reason; the bot shows it to the author.")
 
     @model_validator(mode="after")
     def _names_somebody(self) -> Self:
@@ -184,7 +184,7 @@ class Webhook(Section):
         description="Name of the secret with its webhook URL; publish.yml passes it on under the same name.",
         json_schema_extra={"pattern": f"^{_SECRET}$"},
     )
-    tasks: tuple[Line, ...] = Field(default=(), min_length=1, description="Tasks that it announces. Default: all.")
+    tasks: tuple[LineField, ...] = Field(default=(), min_length=1, description="Tasks that it announces. Default: all.")
 
     def hears_of(self, task: str) -> bool:
         return not self.tasks or task in self.tasks
@@ -225,7 +225,7 @@ def _api(url: str) -> str:
 class Reader(Section):
     """A language model that reads submissions held for review.  Its key is the secret READER_KEY."""
 
-    url: Annotated[Line, AfterValidator(_api)] = Field(
+    url: Annotated[LineField, AfterValidator(_api)] = Field(
         description="The address of an API like OpenAI's, without /chat/completions: https://api.example.com/v1."
     )
     model: Annotated[str, Like(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}", "a model's name, such as example-large-1")] = (
@@ -236,7 +236,7 @@ class Reader(Section):
 class Settings(Section):
     """The settings of one competition on PullRank."""
 
-    title: Line = Field(default="PullRank", description="Name of the competition.")
+    title: LineField = Field(default="PullRank", description="Name of the competition.")
     description: Annotated[str, Field(max_length=10_000)] = Field(
         default="", description="Description of the competition, in Markdown; shown on the site's home page."
     )

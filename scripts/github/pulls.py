@@ -119,7 +119,7 @@ class Account(FromGitHub):
         return cls(id=10137, login="ghost") if payload is None else super().of(payload)
 
 
-Author = Annotated[Account, BeforeValidator(lambda user: user if isinstance(user, Account) else Account.of(user))]
+PullAuthor = Annotated[Account, BeforeValidator(lambda user: user if isinstance(user, Account) else Account.of(user))]
 
 PER_PAGE = 100
 """GitHub's largest page size."""
@@ -148,7 +148,7 @@ class PullRequest(FromGitHub):
     """
 
     number: int
-    author: Author = Field(default=None, validation_alias="user", validate_default=True)
+    author: PullAuthor = Field(default=None, validation_alias="user", validate_default=True)
     head_sha: Sha = Field(validation_alias=AliasPath("head", "sha"))
     base_ref: str = Field(validation_alias=AliasPath("base", "ref"))
     head_ref: str = Field(default="", validation_alias=AliasPath("head", "ref"))
@@ -179,7 +179,7 @@ class PullRequest(FromGitHub):
 class Push(FromGitHub):
     """A change of a branch; `kind` is GitHub's: push, force_push, branch_creation, branch_deletion, pr_merge."""
 
-    actor: Author = Field(default=None, validate_default=True)
+    actor: PullAuthor = Field(default=None, validate_default=True)
     before: Sha
     after: Sha
     kind: str = Field(validation_alias="activity_type")
@@ -216,7 +216,7 @@ class BlobInfo:
 
 class Comment(FromGitHub):
     id: int
-    author: Author = Field(default=None, validation_alias="user", validate_default=True)
+    author: PullAuthor = Field(default=None, validation_alias="user", validate_default=True)
     body: OrEmpty = ""
     created_at: Time
     updated_at: Time

@@ -23,7 +23,7 @@ _HARMLESS = {"is_available", "is_initialized", "device_count", "manual_seed", "m
 _GPU_DTYPES = {"float4_e2m1fn_x2"}
 """The torch dtypes that only a GPU can compute with."""
 
-_Edit = tuple[int, int, int, bytes]
+_Replacement = tuple[int, int, int, bytes]
 """Line, start and end in its bytes, and the replacement."""
 
 
@@ -41,18 +41,18 @@ def cuda_lines(source: bytes) -> list[int]:
     return sorted({node.lineno for node, _ in _places(parse(source))})
 
 
-def _edits(tree: ast.Module) -> list[_Edit]:
+def _edits(tree: ast.Module) -> list[_Replacement]:
     """The possible edits; of two nested ones, the outer."""
     found = [edit for _, edit in _places(tree) if edit]
     return [edit for edit in found if not any(_lies_in(edit, other) for other in found)]
 
 
-def _lies_in(edit: _Edit, other: _Edit) -> bool:
+def _lies_in(edit: _Replacement, other: _Replacement) -> bool:
     (line, start, end, _), (other_line, other_start, other_end, _) = edit, other
     return line == other_line and other_start <= start and end <= other_end and edit != other
 
 
-def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, _Edit | None]]:
+def _places(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, _Replacement | None]]:
     """Every node that asks for a GPU, and the edit that rewrites it, if there is one."""
     inside_texts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in _below(node)}
     harmless = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in _HARMLESS}
@@ -82,7 +82,7 @@ def _below(node: ast.AST) -> Iterator[ast.AST]:
     return (part for child in ast.iter_child_nodes(node) for part in ast.walk(child))
 
 
-def _edit(node: ast.expr, start: int, text: bytes, *, line: int | None = None) -> _Edit | None:
+def _edit(node: ast.expr, start: int, text: bytes, *, line: int | None = None) -> _Replacement | None:
     """Replace everything from `start` to the node's end with `text`, if that is on one line."""
     line = line or node.lineno
     return (line, start, node.end_col_offset or 0, text) if line == node.end_lineno else None

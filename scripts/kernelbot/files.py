@@ -22,7 +22,7 @@ from harness.records.errors import TaskError, did_you_mean
 from harness.task.faults import Faults, Loc, display
 from harness.task.python_file import require_python
 from harness.task.task_file import Section, TaskFile
-from harness.task.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, Line
+from harness.task.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, LineField
 from harness.task.yaml_file import read_yaml, windows_line_ends
 
 _SUFFIXES = {".py", ".cu", ".cuh", ".hip", ".cpp", ".cc", ".c", ".h", ".hpp", ".inl", ".txt", ".md", ".json"}
@@ -84,16 +84,16 @@ class Parts:
         return config.get("main") if isinstance(config, dict) else None
 
 
-class _Source(Section):
+class _ImportedFile(Section):
     name: FileName
     source: Annotated[str, Field(min_length=1)]
 
 
-class _Sources(Section):
+class _ImportedFiles(Section):
     """The keys that `TaskFile` would refuse: they may name files outside the folder."""
 
-    files: tuple[_Source, ...] = Field(default=(), max_length=64)
-    templates: dict[Line, str] = Field(default_factory=dict)
+    files: tuple[_ImportedFile, ...] = Field(default=(), max_length=64)
+    templates: dict[LineField, str] = Field(default_factory=dict)
 
 
 def read_parts(found: FoundTask) -> Parts:
@@ -114,8 +114,8 @@ class _TaskReader:
 
     def read(self, keys: dict[str, Any]) -> Parts:
         left_out = tuple(key for key in keys if key in _NOT_JUDGED)
-        rest = {key: value for key, value in keys.items() if key not in (*left_out, *_Sources.model_fields)}
-        sources = self._check(rest, {key: value for key, value in keys.items() if key in _Sources.model_fields})
+        rest = {key: value for key, value in keys.items() if key not in (*left_out, *_ImportedFiles.model_fields)}
+        sources = self._check(rest, {key: value for key, value in keys.items() if key in _ImportedFiles.model_fields})
         files = self._files(sources)
         templates, starters = self._templates(sources.templates or self._own_starter(str(keys.get("lang", "py"))))
         starters |= self._examples(f".{keys.get('lang', 'py')}")
@@ -128,18 +128,18 @@ class _TaskReader:
             left_out=tuple(f"{key}: {_NOT_JUDGED[key]}" for key in left_out),
         )
 
-    def _check(self, rest: dict[str, Any], sources: dict[str, Any]) -> _Sources:
+    def _check(self, rest: dict[str, Any], sources: dict[str, Any]) -> _ImportedFiles:
         """Validate all keys, with their lines in task.yml."""
         self.faults.validate(TaskFile, rest, context=self.found.folder)
-        return self.faults.validate(_Sources, sources) or _Sources()
+        return self.faults.validate(_ImportedFiles, sources) or _ImportedFiles()
 
-    def _files(self, sources: _Sources) -> dict[str, bytes]:
+    def _files(self, sources: _ImportedFiles) -> dict[str, bytes]:
         if sources.files:
             return self._listed_files(sources.files)
         names = [name for name in ("task.py", "reference.py", "utils.py") if (self.found.folder / name).is_file()]
         return {name: self._read_program(name, name, ()) for name in names}
 
-    def _listed_files(self, entries: Sequence[_Source]) -> dict[str, bytes]:
+    def _listed_files(self, entries: Sequence[_ImportedFile]) -> dict[str, bytes]:
         files: dict[str, bytes] = {}
         for number, entry in enumerate(entries):
             if entry.name in files:

@@ -24,7 +24,7 @@ from harness.records.errors import TaskError, did_you_mean
 from harness.task.faults import Faults, display, quote
 from harness.task.python_file import require_python
 from harness.task.task_file import Section
-from harness.task.task_values import Gpu
+from harness.task.task_values import GpuName
 from harness.task.yaml_file import read_yaml
 from scripts.kernelbot.files import FoundTask, read_parts
 from scripts.kernelbot.kind import FUNCTIONS, names_of, required_arguments
@@ -62,7 +62,7 @@ class _Problem(Section):
     directory: Annotated[str, Field(min_length=1)]
     name: Annotated[str, Field(min_length=1)]
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[GpuName, ...] = ()
 
 
 class _Set(Section):

@@ -25,7 +25,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import PositiveInt, StringConstraints
 
-from harness.records.fields import Digest, Moment, Name
+from harness.records.fields import Digest, Moment, RecordName
 from scripts.ledger.facts import Fact, LedgerFault, find_files, read_facts
 
 Channel = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
@@ -44,8 +44,8 @@ class Seen(Fact):
 
     format: Literal["pullrank-seen"] = "pullrank-seen"
     version: Literal[1] = 1
-    task: Name
-    gpu: Name
+    task: RecordName
+    gpu: RecordName
     edition: Digest
     at: Moment
 
@@ -116,8 +116,8 @@ class Outcome(_OfPost):
     message: MessageId | None = None
     says: Digest | None = None
     title: Title = ""
-    task: Name
-    gpu: Name | None = None
+    task: RecordName
+    gpu: RecordName | None = None
     edition: Digest | None = None
     reason: Reason = ""
     at: Moment

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 from scripts.common.git_command import BOT, Git, GitError, blob_sha
 from scripts.ledger.facts import find_files
 from scripts.ledger.ledger import Ledger, LedgerError
-from scripts.ledger.names import Choice, either, everything
+from scripts.ledger.names import Choose, either, everything
 
 BRANCH = "ledger"
 FOLDERS = ("requests", "origins", "judgements", "accounts", "moderation", "descriptions", "announced")
@@ -73,7 +73,7 @@ class LedgerBranch:
 
     ledger: Ledger
 
-    def __init__(self, url: str, *, token: str | None = None, wanted: Choice = everything) -> None:
+    def __init__(self, url: str, *, token: str | None = None, wanted: Choose = everything) -> None:
         if urlsplit(url).password or (urlsplit(url).username and not url.startswith("ssh:")):
             raise LedgerError("the ledger's URL must not hold a password or a token")
         self._url, self._token, self._wanted = url, token, wanted
@@ -100,7 +100,7 @@ class LedgerBranch:
         """The names of all files on the branch, read or not."""
         return self._known.keys()
 
-    def check_out(self, more: Choice) -> None:
+    def check_out(self, more: Choose) -> None:
         """Read more files, in addition to `wanted`."""
         self._wanted = either(self._wanted, more)
         self._show(self._checked_out | self._choose(more))
@@ -134,7 +134,7 @@ class LedgerBranch:
             in_doubt |= pushed is _Pushed.PERHAPS
         raise self._outrun()
 
-    def remove(self, doomed: Choice, message: str) -> int:
+    def remove(self, doomed: Choose, message: str) -> int:
         """Delete files from the tip in one commit, and return how many there were.
 
         Raises:
@@ -194,7 +194,7 @@ class LedgerBranch:
         rows = (entry.partition("\t") for entry in entries.split("\0") if entry)
         return {path: facts.split()[2] for facts, _, path in rows if not facts.startswith(_SUBMODULE)}
 
-    def _choose(self, choice: Choice) -> dict[str, str]:
+    def _choose(self, choice: Choose) -> dict[str, str]:
         return {path: self._known[path] for path in choice(self._known.keys())}
 
     def _show(self, files: dict[str, str]) -> None:

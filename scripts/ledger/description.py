@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, StringConstraints
 
-from harness.records.fields import Login, Moment, Name, Sha
+from harness.records.fields import Login, Moment, RecordName, Sha
 from harness.records.judgement import Judgement
 from scripts.ledger.facts import Fact
 
@@ -32,7 +32,7 @@ class CommitDescription(Fact):
 
     format: Literal["pullrank-description"] = "pullrank-description"
     version: Literal[1] = 1
-    task: Name
+    task: RecordName
     pull_request: PositiveInt
     head_sha: Sha
     co_authors: Annotated[tuple[Login, ...], Field(max_length=MAX_CO_AUTHORS)] = ()

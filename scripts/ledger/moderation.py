@@ -19,7 +19,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
-from harness.records.fields import Digest, Login, Moment, Name
+from harness.records.fields import Digest, Login, Moment, RecordName
 from harness.records.judgement import Judgement
 from scripts.ledger.facts import Fact
 
@@ -69,7 +69,7 @@ class Moderation(Fact):
 
     format: Literal["pullrank-moderation"] = "pullrank-moderation"
     version: Literal[1] = 1
-    id: Name
+    id: RecordName
     action: Action
     user_id: PositiveInt | None = None
     login: Login | None = Field(default=None, description="login of user_id at that time, for people")

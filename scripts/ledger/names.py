@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import date
 from pathlib import PurePath, PurePosixPath
 
-Choice = Callable[[Collection[str]], Iterable[str]]
+Choose = Callable[[Collection[str]], Iterable[str]]
 
 ENDED = ".ended.json"
 SPENT = ".spent.json"
@@ -22,23 +22,23 @@ def everything(names: Collection[str]) -> Iterable[str]:
     return names
 
 
-def either(*choices: Choice) -> Choice:
+def either(*choices: Choose) -> Choose:
     """Everything that any of the choices picks."""
     return lambda names: (name for choose in choices for name in choose(names))
 
 
-def under(*folders: str) -> Choice:
+def under(*folders: str) -> Choose:
     """All files below some folders: `requests/2026-11-02`, `accounts`."""
     starts = tuple(f"{folder}/" for folder in folders)
     return lambda names: (name for name in names if name.startswith(starts))
 
 
-def boards(names: Iterable[tuple[str, str]]) -> Choice:
+def boards(names: Iterable[tuple[str, str]]) -> Choose:
     """The judgements of some boards, by task and GPU."""
     return under(*(f"judgements/{task}/{gpu}" for task, gpu in names))
 
 
-def account_of(user_id: int, login: str) -> Choice:
+def account_of(user_id: int, login: str) -> Choose:
     """An account's facts, and those of any account first seen with its login."""
 
     def choose(names: Collection[str]) -> Iterator[str]:
@@ -51,18 +51,18 @@ def account_of(user_id: int, login: str) -> Choice:
     return choose
 
 
-def origins_of(task: str, fingerprint: str) -> Choice:
+def origins_of(task: str, fingerprint: str) -> Choose:
     """The accounts' first offers of a file."""
     start = f"origins/{task}/{fingerprint}-"
     return lambda names: (name for name in names if name.startswith(start))
 
 
-def requests_of(user_id: int) -> Choice:
+def requests_of(user_id: int) -> Choose:
     """An author's requests, with their endings and costs."""
     return lambda names: (name for name in _requests(names) if _author(name) == str(user_id))
 
 
-def requests_on(gpus: Collection[str], since: date) -> Choice:
+def requests_on(gpus: Collection[str], since: date) -> Choose:
     """All authors' requests on the boards of some GPUs that were made on a day (in UTC) or later, or are open."""
     first = f"requests/{since.isoformat()}"
 
@@ -74,7 +74,7 @@ def requests_on(gpus: Collection[str], since: date) -> Choice:
     return choose
 
 
-def requests_of_author_of(request_id: str) -> Choice:
+def requests_of_author_of(request_id: str) -> Choose:
     """A request, and all others of its author."""
 
     def choose(names: Collection[str]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def requests_of_author_of(request_id: str) -> Choice:
     return choose
 
 
-def requests_of_pulls(numbers: Collection[int]) -> Choice:
+def requests_of_pulls(numbers: Collection[int]) -> Choose:
     """The requests in some pull requests."""
     wanted = set(map(str, numbers))
     return lambda names: (name for name in _requests(names) if _request_id(name).partition("-")[0] in wanted)
@@ -97,13 +97,13 @@ def open_requests(names: Collection[str]) -> Iterator[str]:
     return (name for name in requests if not name.endswith((ENDED, SPENT)) and _ending_of(name) not in requests)
 
 
-def endings_since(day: date) -> Choice:
+def endings_since(day: date) -> Choose:
     """Endings of requests made on a day (in UTC) or later."""
     first = f"requests/{day.isoformat()}"
     return lambda names: (name for name in _requests(names) if name >= first and name.endswith(ENDED))
 
 
-def these(paths: Iterable[PurePath]) -> Choice:
+def these(paths: Iterable[PurePath]) -> Choose:
     """These files, if they exist."""
     wanted = set(map(str, paths))
     return wanted.intersection

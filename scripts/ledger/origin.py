@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import PositiveInt
 
-from harness.records.fields import Digest, Login, Moment, Name, Sha
+from harness.records.fields import Digest, Login, Moment, RecordName, Sha
 from scripts.ledger.facts import Fact
 
 
@@ -26,7 +26,7 @@ class Origin(Fact):
     format: Literal["pullrank-origin"] = "pullrank-origin"
     version: Literal[1] = 1
     fingerprint: Digest
-    task: Name
+    task: RecordName
     user_id: PositiveInt
     login: Login
     pull_request: PositiveInt

@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from harness.records.fields import Digest, Line, Login, Mode, Moment, Name, Sha
+from harness.records.fields import Digest, Login, Mode, Moment, RecordName, Sha, ShortLine
 from harness.records.verdict import Verdict
 from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.facts import Fact
@@ -61,14 +61,14 @@ class Request(Fact):
 
     format: Literal["pullrank-request"] = "pullrank-request"
     version: Literal[1] = 1
-    id: Name
+    id: RecordName
     user_id: PositiveInt = Field(description="numeric id of the author, whose quota it uses")
     login: Login
     pull_request: PositiveInt
     head_sha: Sha
     blob_sha: Sha
-    task: Name
-    gpu: Name
+    task: RecordName
+    gpu: RecordName
     mode: Mode
     case: PositiveInt | None = Field(
         default=None, description="number of the only benchmark to profile, from 1; missing for all"
@@ -84,7 +84,7 @@ class Request(Fact):
         "missing if that is `asked_at`",
     )
     asked_by: PositiveInt = Field(description="numeric id of the account that asked: the author, a maintainer, the bot")
-    reason: Line = ""
+    reason: ShortLine = ""
 
     @property
     def attempt(self) -> int:
@@ -188,12 +188,12 @@ class Ending(Fact):
 
     format: Literal["pullrank-ending"] = "pullrank-ending"
     version: Literal[1] = 1
-    request: Name
+    request: RecordName
     state: EndState
     verdict: Verdict | None = None
     seconds: Seconds = Field(default=0.0, description="wall time of the judge's machine; counts towards the quota")
     at: Moment
-    note: Line = ""
+    note: ShortLine = ""
 
     @property
     def is_taken_back(self) -> bool:
@@ -213,6 +213,6 @@ class Spent(Fact):
 
     format: Literal["pullrank-spent"] = "pullrank-spent"
     version: Literal[1] = 1
-    request: Name
+    request: RecordName
     seconds: Seconds = Field(description="wall time of the judge's machine; counts towards the quota")
     at: Moment

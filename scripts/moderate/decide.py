@@ -22,7 +22,7 @@ from harness.task.task import Board
 from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderated, Moderation, find_owner
-from scripts.ledger.names import Choice, boards, either, everything, under
+from scripts.ledger.names import Choose, boards, either, everything, under
 from scripts.standings.standings import standings
 
 _CHECKSUM = re.compile(r"[0-9a-f]{8,64}")
@@ -64,7 +64,7 @@ def now_because(reason: str, by: int) -> Why:
     return Why(reason=reason, by=by, at=datetime.now(UTC))
 
 
-def wanted_for(what: str) -> Choice:
+def wanted_for(what: str) -> Choose:
     """The files of the ledger to read in order to find the target."""
     rest = under("moderation", "accounts")
     if found := _ROW.fullmatch(what):

@@ -22,7 +22,7 @@ FEW = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class TaskCard:
     """A task and its boards, those with entries first.  `is_open`: at least one of them accepts entries.
 
     `rows` get a line each; the boards in `bare` have no entries and share one line.
@@ -100,7 +100,7 @@ def landing_pages(
     yield data("index.json", facts)
 
 
-def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[Card]:
+def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[TaskCard]:
     """Open tasks first, then by number of entries."""
     by_task: dict[str, list[BoardSummary]] = {}
     for board in boards:
@@ -109,7 +109,7 @@ def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[Card]:
     return sorted(cards, key=lambda card: (not card.is_open, not card.entries))
 
 
-def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
+def _card(site: Site, boards: Sequence[BoardSummary]) -> TaskCard:
     is_open = any(site.takes_entries(one.board) for one in boards)
     entered = [one for one in boards if one.places]
     # A board that no machine judges any more gets its own line, which says so.
@@ -117,7 +117,7 @@ def _card(site: Site, boards: Sequence[BoardSummary]) -> Card:
     bare = [one for one in boards if not one.places and site.takes_entries(one.board) == is_open]
     if len(bare) <= FEW:
         entered, bare = entered + bare, []
-    return Card(task=boards[0].board.task, is_open=is_open, rows=(*entered, *idle), bare=tuple(bare))
+    return TaskCard(task=boards[0].board.task, is_open=is_open, rows=(*entered, *idle), bare=tuple(bare))
 
 
 def board_facts(site: Site, summary: BoardSummary) -> dict[str, Any]:

@@ -48,20 +48,20 @@ class ReaderNote(Model):
     reason: Annotated[str, Field(min_length=1)]
 
 
-class _Answer(Model):
+class _Reply(Model):
     notes: tuple[ReaderNote, ...]
 
 
-class _Message(Model, extra="ignore"):
+class _CompletionMessage(Model, extra="ignore"):
     content: str
 
 
-class _Choice(Model, extra="ignore"):
-    message: _Message
+class _CompletionChoice(Model, extra="ignore"):
+    message: _CompletionMessage
 
 
 class _Completion(Model, extra="ignore"):
-    choices: Annotated[tuple[_Choice, ...], Field(min_length=1)]
+    choices: Annotated[tuple[_CompletionChoice, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +120,7 @@ def _read(content: bytes) -> list[ReaderNote]:
         said = _Completion.model_validate_json(content).choices[0].message.content
         # Some models put a fence around JSON.
         found = said[said.find("{") : said.rfind("}") + 1].encode("utf-8", "surrogatepass")
-        return list(_Answer.model_validate_json(found).notes)
+        return list(_Reply.model_validate_json(found).notes)
     except ValidationError:
         raise RequestFailed("its answer is not the JSON that was asked for") from None
 

@@ -26,7 +26,7 @@ LONG_LINE = 500
 SMALLEST_SIZE = 64
 """Smaller numbers are everywhere, also in honest files."""
 
-Lines = Iterable[int]
+LineNumbers = Iterable[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class SourceRule:
     sentence: str
     names: str = ""
     native: str = ""
-    finds: Callable[[ReviewedFile], Lines] = field(default=lambda _: ())
+    finds: Callable[[ReviewedFile], LineNumbers] = field(default=lambda _: ())
 
     def lines(self, file: ReviewedFile) -> list[int]:
         found = set(self.finds(file))
@@ -107,7 +107,7 @@ def _is_mutable(value: ast.expr | None, file: ReviewedFile) -> bool:
     return isinstance(value, _MUTABLE) or (isinstance(value, ast.Call) and bool(_MAKERS.match(file.dotted(value.func))))
 
 
-def _state(file: ReviewedFile) -> Lines:
+def _state(file: ReviewedFile) -> LineNumbers:
     """Changes to a module's containers, tensors, variables and functions from inside a function."""
     kept, functions = set[str](), set[str]()
     for place in file.places:
@@ -138,7 +138,7 @@ def _changes_state(place: VisitedNode, kept: set[str], functions: set[str], file
     return False
 
 
-def _patches(file: ReviewedFile) -> Lines:
+def _patches(file: ReviewedFile) -> LineNumbers:
     """Assignments to attributes of what was imported."""
     for place in file.places:
         match place.node:
@@ -150,7 +150,7 @@ def _patches(file: ReviewedFile) -> Lines:
                     yield place.line
 
 
-def _identities(file: ReviewedFile) -> Lines:
+def _identities(file: ReviewedFile) -> LineNumbers:
     """Lookups by address or shape: as keys, or compared."""
     for place in file.places:
         match place.node:
@@ -191,7 +191,7 @@ def _is_attribute(part: ast.expr, wanted: frozenset[str]) -> bool:
     return isinstance(func, ast.Attribute) and func.attr in wanted
 
 
-def _returned_inputs(file: ReviewedFile) -> Lines:
+def _returned_inputs(file: ReviewedFile) -> LineNumbers:
     """Inputs that are returned, where no call before can have changed them."""
     for function in (one.node for one in file.places if isinstance(one.node, ast.FunctionDef)):
         if function.name != "custom_kernel" or len(function.args.args) != 1:
@@ -210,7 +210,7 @@ def _returned_inputs(file: ReviewedFile) -> Lines:
                     yield node.lineno
 
 
-def _broad(file: ReviewedFile) -> Lines:
+def _broad(file: ReviewedFile) -> LineNumbers:
     for place in file.places:
         match place.node:
             case ast.ExceptHandler(type=None):
@@ -221,7 +221,7 @@ def _broad(file: ReviewedFile) -> Lines:
                     yield place.line
 
 
-def _sizes(file: ReviewedFile) -> Lines:
+def _sizes(file: ReviewedFile) -> LineNumbers:
     """Numbers of the benchmarks, compared for equality or as keys."""
     for place in file.places:
         match place.node:
@@ -245,7 +245,7 @@ def _is_size(node: ast.expr, file: ReviewedFile) -> bool:
     return any(isinstance(one, ast.Constant) and type(one.value) is int and one.value in file.sizes for one in parts)
 
 
-def _unreadable(file: ReviewedFile) -> Lines:
+def _unreadable(file: ReviewedFile) -> LineNumbers:
     """Lines that nobody can read; the first line, if this Python cannot parse the file."""
     yield from (number for number, line in enumerate(file.lines, 1) if len(line) > LONG_LINE)
     if file.tree is None:

@@ -19,7 +19,7 @@ from harness.records.errors import TaskError
 from harness.task.bundle import lay_out
 from harness.task.faults import display
 from harness.task.task import Task, load_task, task_schema
-from scripts.common.options import Command
+from scripts.common.options import Decorated
 
 SCHEMA = "task.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA}\n"
@@ -28,7 +28,7 @@ _DATES = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S%z"])
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-def closing_at(default: str) -> Callable[[Command], Command]:
+def closing_at(default: str) -> Callable[[Decorated], Decorated]:
     """The option `--deadline`: a time in UTC that is yet to come, or None."""
     what = f"When its boards close, in UTC unless it names a zone; a day begins at 00:00. Default: {default}."
     return click.option("--deadline", type=_DATES, callback=_yet_to_come, help=what)

@@ -62,7 +62,7 @@ _NUMBER = re.compile(r"is (?:int -?[0-9a-f]+|\.?[0-9].*)", re.DOTALL)
 """A number as `_Tokens.texts` writes it."""
 
 
-class _Kind(StrEnum):
+class _CopyKind(StrEnum):
     """The kind of a token: what it may name."""
 
     TEXT = auto()
@@ -87,13 +87,13 @@ class _Tokens:
     `shared` names are visible in all definitions, `exported` ones (C++ functions) in Python, too.
     """
 
-    row: list[tuple[str, _Kind] | None] = field(default_factory=list)
+    row: list[tuple[str, _CopyKind] | None] = field(default_factory=list)
     shared: set[str] = field(default_factory=set)
     local: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
     exported: set[str] = field(default_factory=set)
 
-    def add(self, text: str, kind: _Kind = _Kind.TEXT) -> None:
+    def add(self, text: str, kind: _CopyKind = _CopyKind.TEXT) -> None:
         self.row.append((text, kind))
 
     def texts(self) -> Iterator[str]:
@@ -109,16 +109,16 @@ class _Tokens:
     def verbatim(self) -> Iterator[str]:
         return (token[0] for token in self.row if token)
 
-    def _space(self, text: str, kind: _Kind) -> str:
+    def _space(self, text: str, kind: _CopyKind) -> str:
         """The numbering to which one of the file's own names belongs; empty for any other token."""
         match kind:
-            case _Kind.NAME if text in self.shared:
+            case _CopyKind.NAME if text in self.shared:
                 return "shared"
-            case _Kind.NAME if text in self.local:
+            case _CopyKind.NAME if text in self.local:
                 return "local"
-            case _Kind.ATTRIBUTE if text in self.attributes:
+            case _CopyKind.ATTRIBUTE if text in self.attributes:
                 return "attribute"
-            case _Kind.ATTRIBUTE | _Kind.STRING if text in self.exported:
+            case _CopyKind.ATTRIBUTE | _CopyKind.STRING if text in self.exported:
                 return "shared"
         return ""
 
@@ -232,7 +232,7 @@ def _flatten(statement: ast.stmt, tokens: _Tokens, functions: set[str]) -> None:
     stack: list[object] = [statement]
     while stack:
         match stack.pop():
-            case (str(text), _Kind() as kind):
+            case (str(text), _CopyKind() as kind):
                 tokens.add(text, kind)
             case ast.Constant(value=value):
                 _add_constant(value, tokens)
@@ -248,40 +248,40 @@ def _parts(node: ast.AST, tokens: _Tokens, functions: set[str]) -> Iterator[obje
             yield from (ast.Import(names=[name]) for name in names)
             return
         case ast.alias(name=name):
-            yield from (("alias", _Kind.TEXT), (name, _Kind.TEXT), (next(_bound_by(node)), _Kind.NAME))
+            yield from (("alias", _CopyKind.TEXT), (name, _CopyKind.TEXT), (next(_bound_by(node)), _CopyKind.NAME))
             return
         case ast.Attribute(value=value, attr=name, ctx=use):
             if isinstance(use, ast.Store):
                 tokens.attributes.add(name)
-            yield from (("attribute", _Kind.TEXT), value, (name, _Kind.ATTRIBUTE))
+            yield from (("attribute", _CopyKind.TEXT), value, (name, _CopyKind.ATTRIBUTE))
             return
         case ast.ClassDef(body=body):
             tokens.attributes.update(made for part in body for made in _bound_by(part))
         case ast.Call(keywords=keywords) if _root(node) not in functions:
             for keyword in keywords:  # parameters of a library keep their names
-                yield (f"{keyword.arg}=", _Kind.TEXT)
+                yield (f"{keyword.arg}=", _CopyKind.TEXT)
                 keyword.arg = None
-    yield (type(node).__name__, _Kind.TEXT)
+    yield (type(node).__name__, _CopyKind.TEXT)
     for _, value in ast.iter_fields(node):
-        yield from _field(value, _Kind.TEXT if isinstance(node, ast.ImportFrom) else _Kind.NAME)
+        yield from _field(value, _CopyKind.TEXT if isinstance(node, ast.ImportFrom) else _CopyKind.NAME)
 
 
-def _field(value: object, kind: _Kind) -> Iterator[object]:
+def _field(value: object, kind: _CopyKind) -> Iterator[object]:
     match value:
         case str():
             yield (value, kind)
         case list():
-            yield ("[", _Kind.TEXT)
+            yield ("[", _CopyKind.TEXT)
             for item in value:
                 if not _is_docstring(item):
                     yield from _field(item, kind)
-            yield ("]", _Kind.TEXT)
+            yield ("]", _CopyKind.TEXT)
         case ast.expr_context():
             pass
         case ast.AST():
             yield value
         case _:
-            yield (str(value), _Kind.TEXT)
+            yield (str(value), _CopyKind.TEXT)
 
 
 def _root(node: ast.AST) -> str:
@@ -300,7 +300,7 @@ def _add_constant(value: object, tokens: _Tokens) -> None:
         case str() if "{" in value or ";" in value:
             _read_c(value, tokens)
         case str():
-            tokens.add(value, _Kind.STRING)  # It may name a kernel: `functions=["add"]`.
+            tokens.add(value, _CopyKind.STRING)  # It may name a kernel: `functions=["add"]`.
         case int():
             tokens.add(f"{type(value).__name__} {value:x}")  # Python refuses to print the largest in decimal.
         case _:
@@ -322,7 +322,7 @@ def _read_c(text: str, tokens: _Tokens) -> None:
                 tokens.exported.add(code)
             else:
                 tokens.local.add(code)
-        tokens.add(code, _Kind.NAME if is_word else _Kind.TEXT)
+        tokens.add(code, _CopyKind.NAME if is_word else _CopyKind.TEXT)
         previous, last, is_after_word = last, code, is_word
         braces += (code == "{") - (code == "}")
         brackets += (code in ("(", "[")) - (code in (")", "]"))

@@ -18,7 +18,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from harness.records.fields import Line, Mode, Model, Name, Sha
+from harness.records.fields import Mode, Model, RecordName, Sha, ShortLine
 
 MARKER = "<!-- pullrank -->"
 MAX_CHARS = 65_536
@@ -50,7 +50,7 @@ class Tone(StrEnum):
 class FileFacts(Model):
     """The file that is judged."""
 
-    path: Line
+    path: ShortLine
     head_sha: Sha
     is_draft: bool
 
@@ -58,11 +58,11 @@ class FileFacts(Model):
 class BoardMarker(Model):
     """A board's request, and its state."""
 
-    gpu: Name
-    task: Name
+    gpu: RecordName
+    task: RecordName
     mode: Mode
     head_sha: Sha
-    request: Name
+    request: RecordName
     state: BoardState
     accepted: bool | None = None
     summary: Annotated[str, Field(max_length=200)]
@@ -76,7 +76,7 @@ class NoticeMarker(Model):
 
     tone: Tone
     head_sha: Sha | None = None
-    left_out: tuple[Name, ...] = ()
+    left_out: tuple[RecordName, ...] = ()
 
 
 class Notice(NoticeMarker):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scripts.competition.settings import Settings
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.names import Choice
+from scripts.ledger.names import Choose
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -28,7 +28,7 @@ class BotContext:
     """
 
     github: GitHub
-    open_ledger: Callable[[Choice], LedgerBranch]
+    open_ledger: Callable[[Choose], LedgerBranch]
     open_fork: Callable[[], Fork]
     settings: Settings
     root: Path

@@ -49,7 +49,7 @@ def _remark(text: str) -> Markup:
 _HYPHENATED = re.compile(r"(?<![\w-])(?=[\w-]{3,20}(?![\w-]))\w+(?:-\w+)+")
 
 
-class _Environment(Environment):
+class _Templates(Environment):
     """Templates get objects, not dictionaries: `a.b` is always an attribute."""
 
     getattr = staticmethod(getattr)  # type: ignore[assignment]
@@ -58,7 +58,7 @@ class _Environment(Environment):
 @cache
 def environment() -> Environment:
     """The environment of all pages; its templates are compiled once, before other processes are forked."""
-    env = _Environment(
+    env = _Templates(
         loader=FileSystemLoader(SITE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,

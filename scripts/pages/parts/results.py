@@ -42,7 +42,7 @@ from scripts.standings.standings import Standings
 
 
 @dataclass(frozen=True)
-class _Case:
+class _PublishedCase:
     """One benchmark of a row; `number` counts from 1."""
 
     place: Place
@@ -82,7 +82,7 @@ _PLACE: tuple[TableColumn[Any], ...] = (
     *attributes(provisional=FLAG, unmerged=FLAG, pull_request=WHOLE),
     TableColumn("note", TEXT, lambda place: place.facts["note"]),
 )
-_CASES: tuple[TableColumn[_Case], ...] = (
+_CASES: tuple[TableColumn[_PublishedCase], ...] = (
     TableColumn("task", TEXT, attrgetter("place.board.task.name")),
     TableColumn("gpu", TEXT, attrgetter("place.board.gpu")),
     TableColumn("login", TEXT, attrgetter("place.login")),
@@ -155,7 +155,9 @@ def results(
     """
     places = [place for board in boards for place in board.places]
     yield from both_forms("results", _BOARD + _PLACE, rows_of(_BOARD + _PLACE, places))
-    cases = [_Case(place, *numbered) for place in places for numbered in enumerate(place.facts["cases"], start=1)]
+    cases = [
+        _PublishedCase(place, *numbered) for place in places for numbered in enumerate(place.facts["cases"], start=1)
+    ]
     yield from both_forms("cases", _CASES, rows_of(_CASES, cases))
     marks = sorted((*former, *(mark for board in boards for mark in board.marks)), key=lambda mark: mark.at)
     yield from both_forms("records", _RECORDS, rows_of(_RECORDS, marks))

@@ -49,7 +49,7 @@ GUIDES: tuple[tuple[str, ...], ...] = (
 _FIRST_PAGES = {page: pages[0] for pages in GUIDES for page in pages}
 """Each page's first page, in the order of `GUIDES`."""
 
-Sources = Callable[[Judgement], str | None]
+ReadSource = Callable[[Judgement], str | None]
 """Returns the source text of a judged file, or None."""
 
 
@@ -86,7 +86,7 @@ class Site:
     """
 
     title: str
-    sources: Sources
+    sources: ReadSource
     now: datetime
     description: str = ""
     notice: str = ""

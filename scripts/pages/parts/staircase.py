@@ -38,7 +38,7 @@ class Best:
     href: str
 
 
-class Name(NamedTuple):
+class StepLabel(NamedTuple):
     """A step's name, its position, and which end of the text is there."""
 
     text: str
@@ -50,7 +50,7 @@ class Name(NamedTuple):
     def left(self) -> float:
         return self.x - (_width(self.text) if self.align == "end" else 0)
 
-    def touches(self, other: Name) -> bool:
+    def touches(self, other: StepLabel) -> bool:
         first, second = sorted((self, other), key=lambda name: name.left)
         return second.left < first.left + _width(first.text) and abs(self.y - other.y) < _LINE
 
@@ -61,7 +61,7 @@ class StairStep:
     y: float
     label: str
     href: str
-    name: Name | None = None
+    name: StepLabel | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Staircase:
     right: float
     bottom: float
     path: str
-    floor: Name | None
+    floor: StepLabel | None
     steps: tuple[StairStep, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
@@ -99,7 +99,9 @@ def staircase(
         return left + (right - left) * (at - start).total_seconds() / seconds
 
     steps = [StairStep(x=x(best.at), y=y(best.us), label=best.label, href=best.href) for best in bests]
-    floor = Name(f"hardware’s limit, {format_us(floor_us)}", left + 6, y(floor_us) - 6, "start") if floor_us else None
+    floor = (
+        StepLabel(f"hardware’s limit, {format_us(floor_us)}", left + 6, y(floor_us) - 6, "start") if floor_us else None
+    )
     first, *later = steps
     records = count(len(later), "record", "records")
     path = f"M{first.x:.1f} {first.y:.1f}" + "".join(f"H{step.x:.1f}V{step.y:.1f}" for step in later) + f"H{right:.1f}"
@@ -120,13 +122,15 @@ def staircase(
     )
 
 
-def _named(steps: Sequence[StairStep], bests: Sequence[Best], floor: Name | None, right: float) -> Iterator[StairStep]:
+def _named(
+    steps: Sequence[StairStep], bests: Sequence[Best], floor: StepLabel | None, right: float
+) -> Iterator[StairStep]:
     """The steps, named where the holder changed: the current holder first, then the largest gains, if they fit."""
     pairs = list(pairwise(bests))
     gains = {0: 0.0} | {n: math.log(old.us / new.us) for n, (old, new) in enumerate(pairs, 1) if new.name != old.name}
     gains[max(gains)] = math.inf
     taken = [floor] if floor else []
-    names: dict[int, Name] = {}
+    names: dict[int, StepLabel] = {}
     for index in sorted(gains, key=lambda index: -gains[index]):
         places = _places(steps[index], shorten(bests[index].name, _LONGEST_NAME), right)
         name = next((one for one in places if not any(one.touches(other) for other in taken)), None)
@@ -136,12 +140,12 @@ def _named(steps: Sequence[StairStep], bests: Sequence[Best], floor: Name | None
     return (replace(step, name=names.get(index)) for index, step in enumerate(steps))
 
 
-def _places(step: StairStep, text: str, right: float) -> Iterator[Name]:
+def _places(step: StairStep, text: str, right: float) -> Iterator[StepLabel]:
     """Positions for a step's name: above it to its right, or below it to its left, where no other step can be."""
     if step.x + 9 + _width(text) <= right:
-        yield Name(text, step.x + 9, step.y - 6, "start")
+        yield StepLabel(text, step.x + 9, step.y - 6, "start")
     if step.x - 7 - _width(text) >= _LEFT:
-        yield Name(text, step.x - 7, step.y + 14, "end")
+        yield StepLabel(text, step.x - 7, step.y + 14, "end")
 
 
 def _width(text: str) -> float:

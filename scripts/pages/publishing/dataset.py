@@ -27,7 +27,7 @@ from scripts.ledger.ledger import Ledger, LedgerError, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import editions_of
 from scripts.pages.parts.results import SCORE
-from scripts.pages.parts.site import Sources
+from scripts.pages.parts.site import ReadSource
 from scripts.pages.parts.tables import TEXT, TIME, TableColumn, TableRow, attributes, rows_of, to_parquet
 from scripts.pages.parts.taken_out import taken_out_of
 from scripts.pages.parts.words import iso
@@ -37,7 +37,7 @@ from scripts.standings.standings import standings
 NAME = "ranked"
 
 
-class _Entry(NamedTuple):
+class _DatasetRow(NamedTuple):
     """A judgement, its score in its edition, and the judged code."""
 
     judgement: Judgement
@@ -54,7 +54,7 @@ class _Entry(NamedTuple):
         return json.dumps(self.judgement.machine.versions)
 
 
-_COLUMNS: tuple[TableColumn[_Entry], ...] = (
+_COLUMNS: tuple[TableColumn[_DatasetRow], ...] = (
     *attributes("judgement", task=TEXT, gpu=TEXT, edition=TEXT, finished_at=TIME),
     *attributes("judgement.submission", login=TEXT, digest=TEXT),
     TableColumn("language", TEXT, lambda one: plain(one.judgement.submission.language)),
@@ -78,7 +78,7 @@ class DataSetReport:
 
 
 def write_dataset(
-    tasks: Sequence[Task], ledger: Ledger, out: Path, *, sources: Sources, settings: DataSet, now: datetime
+    tasks: Sequence[Task], ledger: Ledger, out: Path, *, sources: ReadSource, settings: DataSet, now: datetime
 ) -> DataSetReport:
     """Write `ranked.parquet` and `ranked.jsonl` to the folder `out`.
 
@@ -96,7 +96,7 @@ def write_dataset(
     removed = {_file_of(one) for board in boards for one in board.removed}
     without = {login.lower() for login in settings.without}
     accounts = {_account_of(one) for board in boards for one, _ in board.counted if _login_of(one) in without}
-    left_out, entries = Counter[str](), list[_Entry]()
+    left_out, entries = Counter[str](), list[_DatasetRow]()
     for board in boards:
         for judgement, score_us in board.counted:
             if board.ends and board.ends > now:
@@ -108,7 +108,7 @@ def write_dataset(
             elif (code := sources(judgement)) is None:
                 left_out["whose file was not merged"] += 1
             else:
-                entries.append(_Entry(judgement, score_us, code, settings.license))
+                entries.append(_DatasetRow(judgement, score_us, code, settings.license))
     rows = rows_of(_COLUMNS, entries)
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{NAME}.parquet").write_bytes(to_parquet(_COLUMNS, rows))

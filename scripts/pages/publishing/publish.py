@@ -43,7 +43,7 @@ from scripts.pages.landing import landing_pages
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.parts.render import SITE, data, environment, page
 from scripts.pages.parts.results import results
-from scripts.pages.parts.site import Guide, Site, Sources, read_guides
+from scripts.pages.parts.site import Guide, ReadSource, Site, read_guides
 from scripts.pages.parts.summary import BoardSummary, Mark, marks_of, summary_of
 from scripts.pages.parts.tables import TableRow
 from scripts.pages.parts.words import count
@@ -61,7 +61,7 @@ from scripts.pages.publishing.pool import processes_for, spread
 from scripts.pages.submission import submission_pages
 from scripts.standings.standings import Standings
 
-__all__ = ["Guide", "SiteReport", "Sources", "build_site", "described_by", "read_guides"]
+__all__ = ["Guide", "ReadSource", "SiteReport", "build_site", "described_by", "read_guides"]
 
 
 AUTHORS_AT_ONCE = 64
@@ -122,7 +122,7 @@ def build_site(
     ledger: Ledger,
     out: Path,
     *,
-    submissions: Sources,
+    submissions: ReadSource,
     title: str,
     now: datetime,
     description: str = "",
