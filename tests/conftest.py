@@ -312,7 +312,7 @@ def _is_alone(item):
 
 @pytest.fixture
 def all_cores():
-    """All cores, for one test that runs alone: an earlier sandbox may have pinned this process to one."""
+    """All cores, for one test: this process has one, or an earlier sandbox has pinned it to one."""
     ours = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores.ALL)
     yield cores.ALL

@@ -11,9 +11,6 @@ import pytest
 
 from harness.sandbox import freezer
 
-pytestmark = pytest.mark.alone
-
-
 JUDGE = """
 import json, os, sys, time
 from harness.sandbox import freezer
@@ -42,7 +39,7 @@ ENDS = [
 
 
 @pytest.mark.walls
-def test_no_process_outlives_a_judge():
+def test_no_process_outlives_a_judge(all_cores):
     with contextlib.ExitStack() as cleanup:
         judges = [cleanup.enter_context(judge_with(*how)) for *how, _ in ENDS]
         for (kind, *_, end), judge in zip(ENDS, judges, strict=True):
