@@ -395,6 +395,7 @@ def test_a_referee_that_waits_long_leaves_its_core_to_others(board, all_cores):
     assert worked_s < sum(case.seconds for case in judgement.tests) / 2
 
 
+@pytest.mark.alone
 def test_an_honest_call_does_not_exceed_its_limit_because_of_other_programs(board, all_cores):
     """It computes for 0.7 s of its limit of 1 s, on a core of which it gets a third."""
     works = AROUND.format(
@@ -405,6 +406,7 @@ def test_an_honest_call_does_not_exceed_its_limit_because_of_other_programs(boar
     assert max(case.seconds for case in judgement.tests) > 1.4, "the loops took no time"
 
 
+@pytest.mark.alone
 def test_an_endless_call_exceeds_its_limit_beside_other_programs_too(board, all_cores):
     """Its own children do not count as other programs."""
     body = "[os.fork() for _ in range(3)]\n    while True: pass"

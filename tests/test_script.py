@@ -250,6 +250,7 @@ def test_a_program_that_ends_while_the_judge_is_delayed_does_not_fail(tasks, mon
     assert judgement.verdict == "AC", judgement.message
 
 
+@pytest.mark.alone
 @pytest.mark.walls
 def test_an_honest_program_does_not_exceed_its_limit_because_of_other_programs(tasks, all_cores):
     """It computes for 2 s of its limit of 3 s, on a core of which it gets a third."""
