@@ -993,6 +993,15 @@ def test_a_guide_is_named_by_its_first_heading(tmp_path: Path) -> None:
     assert 'href="../b-c/index.html#d"' in guide.body and 'href="../f/index.html"' in guide.body
 
 
+def test_a_guide_lists_its_sections_if_there_are_three_or_more(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, task, [])
+    for guide in read_guides(Path("site/pages")):
+        page = (site / guide.path).read_text()
+        listed = re.findall(r'<li><a href="#([^"]+)">', page.partition("<article")[0])
+        written = re.findall(r'<h2 id="([^"]+)">', guide.body)
+        assert listed == (written if len(written) > 2 else []), guide.path
+
+
 def test_a_guide_colours_code_and_gives_all_but_output_a_copy_button() -> None:
     fence = '```{}\npullrank test "a"  # <b>\n```\n'
     for language in ("bash", "unknown", "", 'bash"><script>'):

@@ -84,6 +84,13 @@ def render_guide(text: str) -> Markup:
     return _render(tokens, top_level=1)
 
 
+def sections_of(text: str) -> dict[str, str]:
+    """The titles of a guide page's sections, by their anchors, in reading order."""
+    pairs = pairwise(_MARKDOWN.parse(text))
+    titles = (following.content for token, following in pairs if token.type == "heading_open" and token.tag == "h2")
+    return {anchor(title): title.replace("`", "") for title in titles}
+
+
 def anchor(heading: str) -> str:
     """A heading's anchor, as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

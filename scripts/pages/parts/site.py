@@ -13,7 +13,7 @@ from harness.records.judgement import Judgement
 from harness.task.task import Board, Task
 from scripts.competition.settings import Gpu
 from scripts.ledger.description import Descriptions
-from scripts.pages.parts.code import render_guide
+from scripts.pages.parts.code import render_guide, sections_of
 from scripts.standings.roofline import Roofline, find_floors_us
 
 RUNS_LIVE = timedelta(days=90)
@@ -55,13 +55,17 @@ ReadSource = Callable[[Judgement], str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Guide:
-    """One page of a guide.  `first` is the path of the guide's first page, which the header links."""
+    """One page of a guide.
+
+    `first` is the path of the guide's first page, which the header links; `sections` are titles by their anchors.
+    """
 
     title: str
     path: str
     first: str
     text: str
     body: Markup
+    sections: Mapping[str, str]
 
     @property
     def is_first(self) -> bool:
@@ -134,6 +138,7 @@ def read_guides(folder: Path) -> tuple[Guide, ...]:
             first=f"guides/{_FIRST_PAGES.get(path.stem, path.stem)}/index.html",
             text=text,
             body=render_guide(text),
+            sections=sections_of(text),
         )
         for path in sorted(folder.glob("*.md"), key=_guide_order)
         for text in [path.read_text("utf-8")]
