@@ -156,6 +156,7 @@ def _judge(options: argparse.Namespace) -> _Made:
             run_url=options.run_url,
             reports=options.reports,
             profiled=profiled,
+            launches=order.launches,
             needs_quiet=order.mode is Mode.RANKED and os.environ.get(OTHER_WORK) != "allow",
         )
     verdict = judgement.verdict

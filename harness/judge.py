@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _UNWATCHED = "a GPU driver that reports clocks and load during runs: they are not watched"
 
-__all__ = ["Dueled", "JudgeSession", "duel", "judge", "open_context"]
+__all__ = ["Dueled", "JudgeSession", "duel", "judge", "open_context", "require_launch_choice"]
 
 
 def judge(
@@ -72,7 +72,8 @@ def judge(
         device: use this device instead of the board's, for a rehearsal.
         reports: folder for the reports of a GPU vendor's profiler, in mode `profile`.
         profiled: the benchmarks to profile, in mode `profile`.  Default: all.
-        launches: those of a call that ncu profiles, in mode `profile`.  Default: the first ones.
+        launches: those of a call that ncu profiles, in mode `profile`.  Default: the first ones.  Other profilers
+            ignore it (`require_launch_choice`).
         needs_quiet: wait for other work on this machine, repeat runs that it disturbs, and raise JudgeError if that
             does not help; otherwise only note it.
 
@@ -312,6 +313,12 @@ def _profiler_of(device: Device, launches: LaunchFilter | None) -> Profiler | No
     if not vendor:
         return None
     return PROFILERS[vendor].filtered(launches) if launches else PROFILERS[vendor]
+
+
+def require_launch_choice(board: Board) -> None:
+    """Raise SubmissionError if the profiler of this machine's GPU cannot choose the launches of a call."""
+    if profiler := _profiler_of(device_of(board.gpu), None):
+        profiler.require_choice()
 
 
 def _play_without_referee(

@@ -347,7 +347,8 @@ def test_harness_pyz_judges_a_bundle_in_an_empty_folder(pyz, tmp_path):
 
 @pytest.mark.walls
 def test_harness_pyz_profiles_only_the_requested_benchmark(pyz, tmp_path):
-    judge = machine(tmp_path, pyz, request=request(mode="profile", case=2))
+    launches = {"kernel": "gemm", "skip": 1, "count": 1}  # for ncu: a CPU has no launches to choose
+    judge = machine(tmp_path, pyz, request=request(mode="profile", case=2, launches=launches))
     done = judge.judge()
     assert done.returncode == 0, done.stderr
     assert [case.params["size"] for case in judge.judgement.profiles] == [2201]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.records.counters import LaunchFilter
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
@@ -565,6 +566,16 @@ def test_a_profile_of_one_benchmark_is_requested_and_repeated() -> None:
     assert [request.case for request in whole.requests] == [None]
 
 
+def test_a_profile_of_some_launches_is_requested_for_gpus_and_repeated() -> None:
+    chosen = LaunchFilter(kernel="gemm", skip=3)
+    decision = decide(said("/profile kernel=gemm skip=3"), facts())
+    assert {request.gpu: request.launches for request in decision.requests} == {"CPU": None, "H100": chosen}
+    judged = asked("H100", Mode.PROFILE, EndState.JUDGED, launches=chosen)
+    (again,) = decide(said("/rerun gpu=H100"), facts(history=(judged,))).requests
+    assert (again.mode, again.launches, again.attempt) == (Mode.PROFILE, chosen, 2)
+    assert Request.from_json(again.to_json()) == again
+
+
 def test_a_comment_delivered_twice_requests_once() -> None:
     first = decide(said("/rerun"), facts())
     history = tuple(RequestStatus(request=request) for request in first.requests)
@@ -595,6 +606,7 @@ def test_a_comment_delivered_twice_requests_once() -> None:
             "No machine here is a `L4`. The boards of `vectoradd` here: `CPU`, `H100`.",
         ),
         ("/profile 3 gpu=CPU", {}, "`vectoradd` has no benchmark 3 on `CPU`: name 1 to 2."),
+        ("/profile count=1 gpu=CPU", {}, "choose launches on a GPU, and this would be profiled on `CPU`"),
         ("/profile 1 gpu=CPU", {"history": (asked(mode=Mode.PROFILE, case=2),)}, "A profile is already queued"),
         ("/cancel", {}, "nothing to cancel"),
         ("/cancel gpu=H100", {"history": (asked(),)}, "nothing to cancel here on that board"),

@@ -428,12 +428,14 @@ def test_unusable_options_of_a_profile_are_refused_before_judging(words, message
 def test_only_an_installed_ncu_can_choose_launches(monkeypatch):
     chosen = LaunchFilter(kernel="gemm", skip=2, count=3)
     with pytest.raises(SubmissionError, match=r"only NVIDIA's ncu .* profiler is rocprofv3"):
-        ROCPROF.filtered(chosen)
+        ROCPROF.require_choice()
+    assert ROCPROF.filtered(chosen) is ROCPROF  # a judge profiles all launches rather than none
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SubmissionError, match="ncu, which is not on this machine: install"):
-        replace(NCU, places=()).filtered(chosen)
+        replace(NCU, places=()).require_choice()
     with installed("ncu") as folder:
         monkeypatch.setenv("PATH", str(folder))
+        NCU.require_choice()
         ncu = NCU.filtered(chosen)
         options = ["--kernel-name", "regex:gemm", "--launch-skip", "2", "--launch-count", "3", "--set"]
         assert ncu.order["profiler"][1:8] == options

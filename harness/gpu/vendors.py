@@ -101,16 +101,17 @@ class Profiler:
             "limits": {"table": MAX_TABLE, "report": MAX_REPORT},
         }
 
-    def filtered(self, launches: LaunchFilter) -> Self:
-        """The same, for some of a call's launches.
-
-        Raises:
-            SubmissionError: it is not ncu, or ncu is not installed.
-        """
+    def require_choice(self) -> None:
+        """Raise SubmissionError if it cannot choose launches: it is not ncu, or ncu is not installed."""
         if not self.launches:
             raise SubmissionError(f"only NVIDIA's ncu can choose launches, and this GPU's profiler is {self.name}")
         if not self.path:
             raise SubmissionError(f"launches are chosen by ncu, which is not on this machine: {self.install}")
+
+    def filtered(self, launches: LaunchFilter) -> Self:
+        """The same, for some of a call's launches; unchanged if it cannot choose any."""
+        if not self.launches:
+            return self
         no_kernels = {_NO_KERNELS: f"ncu found no {launches.in_words}"} if launches.in_words else {}
         return replace(self, launches=launches, troubles={**self.troubles, **no_kernels})
 

@@ -8,10 +8,9 @@ Both run inside the sandbox with the submission, which could forge every number 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
 
 from harness.records.fields import Model, ShortLine, Spread
 
@@ -19,20 +18,22 @@ MAX_KERNELS = 20
 """Kernels kept per call: those that took the longest."""
 MAX_LAUNCHES = 50
 """Launches of a call that ncu profiles: it replays each about forty times."""
+MAX_REGEX = 200
+"""Characters of a `LaunchFilter.kernel`."""
+MAX_SKIP = 1_000_000
 MAX_REPORT = 64 << 20
 """Size limit of one report, in bytes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LaunchFilter:
+class LaunchFilter(Model):
     """The launches of a call that ncu profiles: of kernels that match, without the first `skip`, at most `count`.
 
     `kernel` is a regular expression for ncu, found anywhere in a kernel's name without its parameters; "" matches all.
     """
 
-    kernel: str = ""
-    skip: int = 0
-    count: int = MAX_LAUNCHES
+    kernel: Annotated[str, StringConstraints(max_length=MAX_REGEX)] = ""
+    skip: Annotated[int, Field(ge=0, le=MAX_SKIP)] = 0
+    count: Annotated[int, Field(ge=1, le=MAX_LAUNCHES)] = MAX_LAUNCHES
 
     @property
     def options(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError
 
+from harness.records.counters import LaunchFilter
 from harness.records.errors import PullRankError, TaskError
 from harness.records.fields import Digest, Login, Microseconds, Mode, Model, RecordName, Sha
 from harness.records.stats import Interval
@@ -88,6 +89,7 @@ class Order(Model):
     head_sha: Sha
     digest: Digest | None = None
     case: PositiveInt | None = None
+    launches: LaunchFilter | None = None
 
 
 class ChampionFacts(Model):

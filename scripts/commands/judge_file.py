@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.records.counters import MAX_LAUNCHES, Counters, LaunchFilter
+from harness.records.counters import MAX_LAUNCHES, MAX_REGEX, MAX_SKIP, Counters, LaunchFilter
 from harness.records.errors import SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult, Judgement
@@ -40,8 +40,6 @@ from scripts.standings.profiles import WORD, kernel_table, machine_in_words, par
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
 
 _LOG_LINES = 30
-_MAX_REGEX = 200
-"""In characters."""
 _NEXT_HERE = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
 """The modes after which `pullrank benchmark` is the next step, and the words added to that suggestion."""
 
@@ -69,8 +67,8 @@ def _require_regex(context: click.Context, option: click.Parameter, text: str | 
     """Check a regular expression as far as Python knows ncu's."""
     if text is None:
         return None
-    if not text.isprintable() or not 0 < len(text) <= _MAX_REGEX:
-        raise click.BadParameter(f"use 1 to {_MAX_REGEX} printable characters")
+    if not text.isprintable() or not 0 < len(text) <= MAX_REGEX:
+        raise click.BadParameter(f"use 1 to {MAX_REGEX} printable characters")
     try:
         re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
@@ -106,7 +104,7 @@ def benchmark(**options: Any) -> int:
     "--case", "case_number", type=click.IntRange(1), help="Profile only this benchmark: 1 is the task's first."
 )
 @click.option("--kernel", callback=_require_regex, help="ncu: profile only kernels whose name matches this regex.")
-@click.option("--launch-skip", type=click.IntRange(0, 1_000_000), help="ncu: skip the first launches that match.")
+@click.option("--launch-skip", type=click.IntRange(0, MAX_SKIP), help="ncu: skip the first launches that match.")
 @click.option(
     "--launch-count",
     type=click.IntRange(1, MAX_LAUNCHES),
@@ -256,8 +254,10 @@ def judge_here(
     launches: LaunchFilter | None = None,
 ) -> Judgement:
     """Judge on this machine, with progress on stderr."""
-    from harness.judge import judge
+    from harness.judge import judge, require_launch_choice
 
+    if launches:
+        require_launch_choice(board)
     with Display(console(stderr=True)) as display:
         display.begin(f"{name} on {board.task.name} / {board.gpu}")
         return judge(

@@ -27,6 +27,7 @@ from pydantic import (
     model_validator,
 )
 
+from harness.records.counters import LaunchFilter
 from harness.records.fields import Digest, Login, Mode, Moment, RecordName, Sha, ShortLine
 from harness.records.verdict import Verdict
 from scripts.github.pulls import ACTIONS_BOT
@@ -37,7 +38,7 @@ MAX_GPU_NAME = 24
 
 LONGEST_JOB_S = 86_400.0
 
-_NEWER = ("fingerprint", "first_asked_at", "case")
+_NEWER = ("fingerprint", "first_asked_at", "case", "launches")
 
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_JOB_S)]
 
@@ -72,6 +73,9 @@ class Request(Fact):
     mode: Mode
     case: PositiveInt | None = Field(
         default=None, description="number of the only benchmark to profile, from 1; missing for all"
+    )
+    launches: LaunchFilter | None = Field(
+        default=None, description="those of a call that NVIDIA's ncu profiles; missing for the first ones"
     )
     digest: Digest | None = Field(default=None, description="SHA-256 of the file, if it was read")
     fingerprint: Digest | None = Field(
@@ -158,8 +162,8 @@ class Request(Fact):
     def _has_the_id_that_follows(self) -> Self:
         if not _ID.fullmatch(self.id) or self.id != make_id(*self.series, self.attempt):
             raise ValueError("the id does not match pull request, head, GPU, mode and attempt")
-        if self.case and self.mode is not Mode.PROFILE:
-            raise ValueError("only a profile can be of one case")
+        if (self.case or self.launches) and self.mode is not Mode.PROFILE:
+            raise ValueError("only a profile can be of one case or of some launches")
         return self
 
 

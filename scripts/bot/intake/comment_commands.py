@@ -32,6 +32,7 @@ from scripts.bot.comment.markers import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
     EventFacts,
+    ProfileChoice,
     about_rest,
     end_open,
     find_last,
@@ -95,11 +96,11 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     gpus = require_gpus(command.gpus, admission.task, admission.boards, facts.competition) or admission.gpus
     if command.verb is Verb.RERUN:
         modes = {gpu: _mode_to_repeat(facts, admission, gpu) for gpu in gpus}
-        return _ask_by_comment(event, facts, admission, modes, _cases_to_repeat(facts, modes))
+        return _ask_by_comment(event, facts, admission, modes, _choices_to_repeat(facts, modes))
     mode = command.verb.mode
     assert mode
     _require_rankable(mode, gpus, facts, admission)
-    return _ask_by_comment(event, facts, admission, dict.fromkeys(gpus, mode), _cases(command.case, gpus, admission))
+    return _ask_by_comment(event, facts, admission, dict.fromkeys(gpus, mode), _choices(command, gpus, admission))
 
 
 def _show(entry: SubmissionPath, facts: EventFacts) -> str:
@@ -226,23 +227,34 @@ def _mode_to_repeat(facts: EventFacts, admission: Admission, gpu: str) -> Mode:
     return last.mode if last and last.mode is not Mode.RANKED else mode
 
 
-def _cases_to_repeat(facts: EventFacts, modes: Mapping[str, Mode]) -> dict[str, int]:
-    """The only benchmark that a board's last profile of this commit ran, for the boards that are profiled again."""
+def _choices_to_repeat(facts: EventFacts, modes: Mapping[str, Mode]) -> dict[str, ProfileChoice]:
+    """What a board's last profile of this commit covered, for the boards that are profiled again."""
     profiles = {gpu: find_last(facts, gpu, mode) for gpu, mode in modes.items() if mode is Mode.PROFILE}
-    return {gpu: last.request.case for gpu, last in profiles.items() if last and last.request.case}
+    requests = {gpu: last.request for gpu, last in profiles.items() if last}
+    return {gpu: ProfileChoice(case=request.case, launches=request.launches) for gpu, request in requests.items()}
 
 
-def _cases(number: int | None, gpus: Sequence[str], admission: Admission) -> dict[str, int]:
-    """The only benchmark to profile, by board; empty for all.  Raises Refused: a board has no such benchmark."""
-    if number is None:
-        return {}
+def _choices(command: Command, gpus: Sequence[str], admission: Admission) -> dict[str, ProfileChoice]:
+    """What to profile, by board.
+
+    Raises:
+        Refused: a board has no such benchmark, or launches are chosen and no board is a GPU's.
+    """
+    if command.case:
+        _require_benchmark(command.case, gpus, admission)
+    if command.launches and set(gpus) == {"CPU"}:
+        raise Refused("`kernel=`, `skip=` and `count=` choose launches on a GPU, and this would be profiled on `CPU`.")
+    on_gpu = ProfileChoice(case=command.case, launches=command.launches)
+    return {gpu: ProfileChoice(case=command.case) if gpu == "CPU" else on_gpu for gpu in gpus}
+
+
+def _require_benchmark(number: int, gpus: Sequence[str], admission: Admission) -> None:
     for gpu in gpus:
         board = admission.task.board(gpu)
         if not board.profiled(number):
             count = len(board.benchmarks)
             numbers = "only 1" if count == 1 else f"1 to {count}"
             raise Refused(f"`{board.task.name}` has no benchmark {number} on `{gpu}`: name {numbers}.")
-    return dict.fromkeys(gpus, number)
 
 
 def _ask_by_comment(
@@ -250,7 +262,7 @@ def _ask_by_comment(
     facts: EventFacts,
     admission: Admission,
     modes: dict[str, Mode],
-    cases: Mapping[str, int],
+    choices: Mapping[str, ProfileChoice],
 ) -> Decision:
     assert isinstance(event.command, Command)
     by, reason = event.comment.author, f"/{event.command.verb}, comment {event.comment.id}"
@@ -258,7 +270,7 @@ def _ask_by_comment(
         return Decision(why="already requested by the same comment")
     waiting = {gpu for gpu, mode in modes.items() if (last := find_last(facts, gpu, mode)) and last.is_open}
     if waiting == set(modes):
-        what = "A profile" if cases else "This"  # perhaps of another benchmark
+        what = "A profile" if event.command.verb is Verb.PROFILE else "This"  # perhaps of another benchmark
         raise Refused(f"{what} is already queued; the comment above says since when. `/cancel` stops it.")
     asked: list[Request] = []
     left_out: list[str] = []
@@ -268,7 +280,7 @@ def _ask_by_comment(
     for mode in dict.fromkeys(modes.values()):
         gpus = [gpu for gpu in modes if modes[gpu] is mode and gpu not in waiting]
         fitting = fit(facts, gpus, mode, asked=asked, is_free=is_free)
-        asked += make_requests(facts, admission, fitting.gpus, mode, by=by, reason=reason, cases=cases)
+        asked += make_requests(facts, admission, fitting.gpus, mode, by=by, reason=reason, choices=choices)
         if fitting.refused:
             reasons.append(fitting.reasons)
             left_out += fitting.left_out

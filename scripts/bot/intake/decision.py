@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from harness.records.counters import LaunchFilter
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from scripts.bot.admission.admission import Admission, Competition, Offer, find_known
@@ -219,6 +220,14 @@ def _refusal_of(gpu: str, mode: Mode, facts: EventFacts, ended: Endings) -> Quot
     return find_board_refusal(on_boards, gpu, board.minutes_per_day, facts.now) if board.minutes_per_day else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProfileChoice:
+    """What to profile: one benchmark, by its number from 1, or all; some launches of a call, or its first ones."""
+
+    case: int | None = None
+    launches: LaunchFilter | None = None
+
+
 def make_requests(
     facts: EventFacts,
     admission: Admission,
@@ -227,13 +236,14 @@ def make_requests(
     *,
     by: Account,
     reason: str,
-    cases: Mapping[str, int] | None = None,
+    choices: Mapping[str, ProfileChoice] | None = None,
 ) -> tuple[Request, ...]:
-    """Requests for the pull request's head; `cases` has the number of the only benchmark to profile, by board."""
+    """Requests for the pull request's head; `choices` says what to profile, by board."""
     pull, asked = facts.pull, []
     for gpu in gpus:
         last = find_last(facts, gpu, mode)
         attempt = last.request.attempt + 1 if last else 1
+        choice = (choices or {}).get(gpu, ProfileChoice())
         is_late = mode is Mode.RANKED and not admission.task.is_open(facts.now)
         since = (first_asked_at(facts, gpu) if is_late else None) or facts.in_time_at
         asked.append(
@@ -247,7 +257,8 @@ def make_requests(
                 task=admission.task.name,
                 gpu=gpu,
                 mode=mode,
-                case=(cases or {}).get(gpu),
+                case=choice.case,
+                launches=choice.launches,
                 digest=admission.digest,
                 fingerprint=facts.offer.origin.fingerprint if facts.offer.origin else None,
                 asked_at=facts.now,

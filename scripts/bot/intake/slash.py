@@ -9,7 +9,8 @@
     /ci                                     a maintainer runs the repository's own tests on its branch
 
 A comment holds one command, at the beginning of a line of its own, with any text on other lines.  `gpu=` limits it to a
-board and can be repeated; `/profile 2` profiles only the second benchmark.  Quotes, code and indented lines are
+board and can be repeated.  `/profile 2 kernel=gemm skip=3 count=1` profiles only the second benchmark, and on a GPU of
+NVIDIA's one launch of the kernels whose name matches, after the first three.  Quotes, code and indented lines are
 ignored.  A comment without a command is conversation; a misspelled command gets an answer.
 
 intake.yml passes on every comment with a line that begins with a slash: exactly those that may hold a command.
@@ -18,10 +19,14 @@ intake.yml passes on every comment with a line that begins with a slash: exactly
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 
+from pydantic import ValidationError
+
+from harness.records.counters import MAX_LAUNCHES, MAX_SKIP, LaunchFilter
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from scripts.common.text import inline
@@ -30,6 +35,9 @@ MAX_GPUS = 16
 
 _FIRST_WORD = re.compile(r"/([A-Za-z]{1,20})(?=\s|$)")
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
+_KERNEL = re.compile(r"kernel=([A-Za-z0-9_:<>.,*+?|^$()\[\]{}\\-]{1,100})")
+"""A regular expression without characters that end inline code or name an account in Markdown."""
+_LAUNCHES = re.compile(r"(skip|count)=(0|[1-9][0-9]{0,6})")
 _GPU = re.compile(r"gpu=([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 _LINE_END = re.compile(r"\r?\n")
 _CODE_FENCE = re.compile(r" {0,3}(```|~~~)")
@@ -63,15 +71,21 @@ _MODES = {Verb.TEST: Mode.TEST, Verb.BENCHMARK: Mode.BENCHMARK, Verb.PROFILE: Mo
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """`gpus` as written, without duplicates; empty means all boards.  `case`: the only benchmark to profile, from 1."""
+    """`gpus` as written, without duplicates; empty means all boards.
+
+    `case` is the only benchmark to profile, from 1; `launches` are those of a call to profile.
+    """
 
     verb: Verb
     gpus: tuple[str, ...] = ()
     case: int | None = None
+    launches: LaunchFilter | None = None
 
     def __str__(self) -> str:
         case = [] if self.case is None else [str(self.case)]
-        return " ".join([f"/{self.verb}", *case, *(f"gpu={gpu}" for gpu in self.gpus)])
+        chosen = self.launches.model_dump(exclude_defaults=True) if self.launches else {}
+        launches = [f"{name}={value}" for name, value in chosen.items()]
+        return " ".join([f"/{self.verb}", *case, *launches, *(f"gpu={gpu}" for gpu in self.gpus)])
 
 
 def read_command(body: str) -> Command | None:
@@ -110,21 +124,46 @@ def _spoken(lines: list[str]) -> list[str]:
 def _read_arguments(verb: Verb, arguments: list[str]) -> Command:
     gpus: dict[str, None] = {}
     cases: set[int] = set()
+    launches: dict[str, str | int] = {}
     for argument in arguments:
         if gpu := _GPU.fullmatch(argument):
             gpus[gpu[1]] = None
         elif verb is Verb.PROFILE and _NUMBER.fullmatch(argument):
             cases.add(int(argument))
+        elif verb is Verb.PROFILE and (kernel := _KERNEL.fullmatch(argument)):
+            launches["kernel"] = _require_regex(kernel[1])
+        elif verb is Verb.PROFILE and (number := _LAUNCHES.fullmatch(argument)):
+            launches[number[1]] = int(number[2])
         else:
             raise SlashError(f"{inline(argument, 60)} is not an argument of `/{verb}`. {_way_out(verb, argument)}")
     if len(gpus) > MAX_GPUS:
         raise SlashError(f"That names {len(gpus)} GPUs; the limit is {MAX_GPUS}. `/{verb}` alone means every board.")
     if len(cases) > 1:
         raise SlashError("`/profile` takes one benchmark, as in `/profile 2`. `/profile` alone means all of them.")
-    return Command(verb=verb, gpus=tuple(gpus), case=next(iter(cases), None))
+    chosen = _filter_of(launches) if launches else None
+    return Command(verb=verb, gpus=tuple(gpus), case=next(iter(cases), None), launches=chosen)
+
+
+def _require_regex(text: str) -> str:
+    """Check a regular expression as far as Python knows ncu's."""
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise SlashError(f"`kernel={text}` is not a regular expression: {inline(str(error))}.") from None
+    return text
+
+
+def _filter_of(launches: Mapping[str, str | int]) -> LaunchFilter:
+    try:
+        return LaunchFilter.model_validate(launches)
+    except ValidationError:
+        limits = f"`skip=` takes 0 to {MAX_SKIP}, and `count=` 1 to {MAX_LAUNCHES}"
+        raise SlashError(f"{limits}, as in `/profile kernel=gemm skip=3 count=1`.") from None
 
 
 def _way_out(verb: Verb, argument: str) -> str:
+    if argument.startswith(("kernel=", "skip=", "count=")):
+        return "`/profile kernel=gemm skip=3 count=1` chooses launches of a call; no other command does."
     if argument.isdecimal():
         return "`/profile 2` profiles the second benchmark; no other command takes a number."
     name = argument.removeprefix("gpu=").removeprefix("--gpu=")
