@@ -228,9 +228,14 @@ def test_a_forged_time_is_not_good(library: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_clock_of_kernels_is_compared_with_events(library: str) -> None:
-    measured = [measure_clock(library) for _ in range(10)]
-    assert all(float(shown.removesuffix("%")) >= 0 for shown, _ in measured)  # a busy machine only adds time
-    assert any(is_good for _, is_good in measured)
+    """Other work on the machine only adds time: beside two endless loops, a quarter of the measurements are good."""
+    shown = []
+    for _ in range(100):
+        words, is_good = measure_clock(library)
+        shown.append(words)
+        if is_good:
+            break
+    assert is_good and all(float(words.removesuffix("%")) >= 0 for words in shown), shown
 
 
 def test_the_border_and_the_frame_need_no_package() -> None:
