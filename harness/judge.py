@@ -79,7 +79,7 @@ def judge(
 
     Raises:
         TaskError: the task's own files are at fault.
-        SubmissionError: the file is in another language than the task's, or the launches cannot be chosen here.
+        SubmissionError: the file is in another language than the task's.
         JudgeError: this machine is at fault.
     """
     _require_supported(board, mode, submission)
@@ -275,9 +275,6 @@ def open_context(
     Args:
         files: those that will be played, as far as they are known; players start sooner with what these import.
         launches: those of a call that ncu profiles, in mode `profile`.
-
-    Raises:
-        SubmissionError: the launches cannot be chosen here.
     """
     device = device or device_of(board.gpu)
     recipe = recipe_of(board) if board.task.is_compiled else None

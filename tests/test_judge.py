@@ -453,7 +453,7 @@ def test_our_own_yielding_processes_do_not_count_as_starving_a_player():
         assert counted.seconds([loop.pid]) - not_counted.seconds([loop.pid]) > spun_s / 2 > 0
 
 
-def test_time_a_spinner_misses_while_the_player_is_stopped_counts_as_company():
+def test_time_a_spinner_misses_while_the_player_is_stopped_counts_as_other_work():
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as spinner:
         try:
             spinner.send_signal(signal.SIGSTOP)

@@ -440,7 +440,7 @@ def test_only_an_installed_ncu_can_choose_launches(monkeypatch):
         options = ["--kernel-name", "regex:gemm", "--launch-skip", "2", "--launch-count", "3", "--set"]
         assert ncu.order["profiler"][1:8] == options
         assert NCU.order["profiler"][1:4] == ["--launch-count", "50", "--set"]
-    trouble = "ncu found no kernels that match 'gemm' and launches after the first 2"
+    trouble = "ncu found no kernels that match gemm and launches after the first 2"
     assert read(ncu, "", "==WARNING== No kernels were profiled.\n").trouble == trouble
 
 

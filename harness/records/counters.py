@@ -8,6 +8,8 @@ Both run inside the sandbox with the submission, which could forge every number 
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
@@ -45,9 +47,20 @@ class LaunchFilter(Model):
     @property
     def in_words(self) -> str:
         """What it leaves out, to say why no launch is left; "" if nothing."""
-        kernel = f"kernels that match {self.kernel!r}" if self.kernel else ""
+        kernel = f"kernels that match {self.kernel}" if self.kernel else ""
         skip = f"launches after the first {self.skip}" if self.skip else ""
         return " and ".join(filter(None, (kernel, skip)))
+
+
+def find_regex_fault(text: str) -> str:
+    """What is wrong with a regular expression, as far as Python knows ncu's; "" if nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            re.compile(text)
+        except (re.error, ValueError, OverflowError, RecursionError) as error:
+            return str(error)
+    return ""
 
 
 Share = Annotated[float, Field(ge=0, le=2)]

@@ -72,7 +72,7 @@ class _CallStep:
     message: str
 
     def excess_us(self, call: Outside, other_work: float = 0.0) -> float:
-        """Microseconds above the limit that other work with the share `other_work` of the window does not explain."""
+        """Microseconds above the limit, less what other work explains that took this share of the window."""
         return max(0.0, self.took(call) - other_work * self.within(call) - self.limit(call))
 
 

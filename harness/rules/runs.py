@@ -102,12 +102,12 @@ class Runs:
                     with phase.deadline.paused():
                         quiet.wait()
                 undo = phase.checkpoint()
-                windows, other_work = self._play(entry, case, phase, order, loops=loops)
-                if not (quiet and quiet.must_repeat(other_work, entry.name, case.name, stalls=windows.stalls)):
+                windows, other_share = self._play(entry, case, phase, order, loops=loops)
+                if not (quiet and quiet.must_repeat(other_share, entry.name, case.name, stalls=windows.stalls)):
                     break
                 undo()
-            self.other_work.append(other_work)
-            settled = self._settle(entry, case, phase, windows, other_work)
+            self.other_work.append(other_share)
+            settled = self._settle(entry, case, phase, windows, other_share)
             return replace(settled, counts_stalls=self._counts_stalls(entry, case, settled))
 
         return play
@@ -170,10 +170,10 @@ class Runs:
         )
         return played, other_work.share
 
-    def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, other_work: float) -> Windows:
+    def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, other_share: float) -> Windows:
         """Compare the player's own times, if it reports them, with the referee's.  Raises SideFoul or JudgeError."""
         is_real = entry is not self.idler
-        lie = self._find_lie(case, played.outside, phase, other_work) if is_real else ""
+        lie = self._find_lie(case, played.outside, phase, other_share) if is_real else ""
         # In mode `benchmark`, a hindered GPU is only noted.  But a player slowed down by other processes on the
         # GPU looks like one that works there in secret, so with a lie it is always an error.
         if played.gpu and played.gpu.hindrance and (lie or self.context.mode is not Mode.BENCHMARK):
@@ -238,10 +238,10 @@ class Runs:
         player.resume()
         return follow(player, parcel.feed, *deadline.next_call())
 
-    def _find_lie(self, case: Case, calls: Sequence[Outside], phase: Phase, other_work: float) -> str:
+    def _find_lie(self, case: Case, calls: Sequence[Outside], phase: Phase, other_share: float) -> str:
         """Why a run's own times cannot be true; "" if they can.  Measures the idle player again before blaming."""
         samples = calls[WARMUPS:]
-        if samples and find_lie(samples, self._idle[case.name], other_work):
+        if samples and find_lie(samples, self._idle[case.name], other_share):
             self.of(self.idler, case, phase)(0)
-            return find_lie(samples, self._idle[case.name], other_work)
+            return find_lie(samples, self._idle[case.name], other_share)
         return ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.records.counters import MAX_LAUNCHES, MAX_REGEX, MAX_SKIP, Counters, LaunchFilter
+from harness.records.counters import MAX_LAUNCHES, MAX_REGEX, MAX_SKIP, Counters, LaunchFilter, find_regex_fault
 from harness.records.errors import SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult, Judgement
@@ -69,10 +68,8 @@ def _require_regex(context: click.Context, option: click.Parameter, text: str | 
         return None
     if not text.isprintable() or not 0 < len(text) <= MAX_REGEX:
         raise click.BadParameter(f"use 1 to {MAX_REGEX} printable characters")
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise click.BadParameter(f"not a regular expression: {error}") from None
+    if fault := find_regex_fault(text):
+        raise click.BadParameter(f"not a regular expression: {fault}")
     return text
 
 

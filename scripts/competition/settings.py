@@ -24,8 +24,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from harness.records.errors import PullRankError, did_you_mean
 from harness.task.faults import Faults, quote
 from harness.task.task_file import Section, schema_of
-from harness.task.task_values import Dtype, Flag, Like, LineField, distinct
-from harness.task.task_values import GpuName as GpuName
+from harness.task.task_values import Dtype, Flag, GpuName, Like, LineField, distinct
 from harness.task.toolchain import Architecture, Folder, LibraryField, Toolchain
 from harness.task.yaml_file import read_yaml
 from scripts.competition.gpu_models import Devices, Peak, find_model, gpu_models

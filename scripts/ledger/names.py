@@ -3,7 +3,7 @@
     with LedgerBranch(url, wanted=either(account_of(7, "ada"), requests_of(7))) as branch:
         branch.check_out(boards([("vectoradd", "H100")]))
 
-A `Choice` picks some of all names; `scripts/ledger/ledger.py` describes how facts are named.
+A `Choose` function picks some of all names; `scripts/ledger/ledger.py` describes how facts are named.
 """
 
 from __future__ import annotations

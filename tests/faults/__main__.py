@@ -236,7 +236,8 @@ def _run_without(workshop: Workshop, tests: Sequence[str]) -> dict[str, Ended]:
 def _try(fault: Fault, workshop: Workshop, without: dict[str, Ended]) -> Ended:
     if bad := [test for test in fault.tests if without[test].by or without[test].trouble]:
         return Ended(by="", seconds=0.0, trouble=f"not tried, for without it these fail: {', '.join(bad)}")
-    limit_s = max(LEAST_S, 5 * sum(without[test].seconds for test in fault.tests))
+    seconds = {test.split("::")[0]: without[test].seconds for test in fault.tests}  # of all tests of a file together
+    limit_s = max(LEAST_S, 5 * sum(seconds.values()))
     with workshop.copy() as copy:
         sound = (copy / fault.file).read_bytes()
         try:

@@ -238,7 +238,7 @@ def _choices(command: Command, gpus: Sequence[str], admission: Admission) -> dic
     """What to profile, by board.
 
     Raises:
-        Refused: a board has no such benchmark, or launches are chosen and no board is a GPU's.
+        Refused: a board has no such benchmark, or launches are chosen and every board is `CPU`.
     """
     if command.case:
         _require_benchmark(command.case, gpus, admission)

@@ -16,7 +16,8 @@ HELP = """\
 | `/rank` | Rank the file; the pull request must be ready for review |
 | `/benchmark` | Run the tests, then time the file; unofficial |
 | `/test` | Run the tests |
-| `/profile` | Run the tests, then show where the time of a call goes; `/profile 2` profiles only the second benchmark, `/profile kernel=gemm skip=3 count=1` only some launches on an NVIDIA GPU |
+| `/profile` | Run the tests, then show where the time of a call goes; `/profile 2` profiles only the second benchmark |
+| `/profile kernel=gemm skip=3 count=1` | Profile only these launches of a call, on an NVIDIA GPU |
 | `/rerun` | Judge the same file again |
 | `/cancel` | Cancel queued and running judgings |
 | `/withdraw` | Take your own rows off this task's boards |

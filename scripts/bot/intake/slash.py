@@ -9,8 +9,8 @@
     /ci                                     a maintainer runs the repository's own tests on its branch
 
 A comment holds one command, at the beginning of a line of its own, with any text on other lines.  `gpu=` limits it to a
-board and can be repeated.  `/profile 2 kernel=gemm skip=3 count=1` profiles only the second benchmark, and on a GPU of
-NVIDIA's one launch of the kernels whose name matches, after the first three.  Quotes, code and indented lines are
+board and can be repeated.  `/profile 2 kernel=gemm skip=3 count=1` profiles only the second benchmark, and on an
+NVIDIA GPU one launch of the kernels whose name matches, after the first three.  Quotes, code and indented lines are
 ignored.  A comment without a command is conversation; a misspelled command gets an answer.
 
 intake.yml passes on every comment with a line that begins with a slash: exactly those that may hold a command.
@@ -26,7 +26,7 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
-from harness.records.counters import MAX_LAUNCHES, MAX_SKIP, LaunchFilter
+from harness.records.counters import MAX_LAUNCHES, MAX_SKIP, LaunchFilter, find_regex_fault
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from scripts.common.text import inline
@@ -35,9 +35,11 @@ MAX_GPUS = 16
 
 _FIRST_WORD = re.compile(r"/([A-Za-z]{1,20})(?=\s|$)")
 _NUMBER = re.compile(r"[1-9][0-9]{0,4}")
-_KERNEL = re.compile(r"kernel=([A-Za-z0-9_:<>.,*+?|^$()\[\]{}\\-]{1,100})")
-"""A regular expression without characters that end inline code or name an account in Markdown."""
-_LAUNCHES = re.compile(r"(skip|count)=(0|[1-9][0-9]{0,6})")
+_IN_REGEX = "_:<>.,*+?|^$()[]{}\\-"
+"""None of these ends inline code or names an account in Markdown."""
+_LAUNCHES = re.compile(
+    rf"kernel=(?P<regex>[A-Za-z0-9{re.escape(_IN_REGEX)}]{{1,100}})|(?P<name>skip|count)=(?P<number>0|[1-9][0-9]{{0,6}})"
+)
 _GPU = re.compile(r"gpu=([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 _LINE_END = re.compile(r"\r?\n")
 _CODE_FENCE = re.compile(r" {0,3}(```|~~~)")
@@ -130,10 +132,11 @@ def _read_arguments(verb: Verb, arguments: list[str]) -> Command:
             gpus[gpu[1]] = None
         elif verb is Verb.PROFILE and _NUMBER.fullmatch(argument):
             cases.add(int(argument))
-        elif verb is Verb.PROFILE and (kernel := _KERNEL.fullmatch(argument)):
-            launches["kernel"] = _require_regex(kernel[1])
-        elif verb is Verb.PROFILE and (number := _LAUNCHES.fullmatch(argument)):
-            launches[number[1]] = int(number[2])
+        elif verb is Verb.PROFILE and (launch := _LAUNCHES.fullmatch(argument)):
+            name, regex, number = launch["name"] or "kernel", launch["regex"], launch["number"]
+            if name in launches:
+                raise SlashError(f"`/profile` takes `{name}=` once.")
+            launches[name] = _require_regex(regex) if regex else int(number)
         else:
             raise SlashError(f"{inline(argument, 60)} is not an argument of `/{verb}`. {_way_out(verb, argument)}")
     if len(gpus) > MAX_GPUS:
@@ -145,11 +148,8 @@ def _read_arguments(verb: Verb, arguments: list[str]) -> Command:
 
 
 def _require_regex(text: str) -> str:
-    """Check a regular expression as far as Python knows ncu's."""
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise SlashError(f"`kernel={text}` is not a regular expression: {inline(str(error))}.") from None
+    if fault := find_regex_fault(text):
+        raise SlashError(f"`kernel={text}` is not a regular expression: {inline(fault)}.")
     return text
 
 
@@ -163,7 +163,11 @@ def _filter_of(launches: Mapping[str, str | int]) -> LaunchFilter:
 
 def _way_out(verb: Verb, argument: str) -> str:
     if argument.startswith(("kernel=", "skip=", "count=")):
-        return "`/profile kernel=gemm skip=3 count=1` chooses launches of a call; no other command does."
+        if verb is not Verb.PROFILE:
+            return "`/profile kernel=gemm skip=3 count=1` chooses launches of a call; no other command does."
+        return (
+            f"`kernel=` takes 1 to 100 of ``{_IN_REGEX}``, letters and digits; `skip=` and `count=` take whole numbers."
+        )
     if argument.isdecimal():
         return "`/profile 2` profiles the second benchmark; no other command takes a number."
     name = argument.removeprefix("gpu=").removeprefix("--gpu=")

@@ -87,8 +87,8 @@ def render_guide(text: str) -> Markup:
 def sections_of(text: str) -> dict[str, str]:
     """The titles of a guide page's sections, by their anchors, in reading order."""
     pairs = pairwise(_MARKDOWN.parse(text))
-    titles = (following.content for token, following in pairs if token.type == "heading_open" and token.tag == "h2")
-    return {anchor(title): title.replace("`", "") for title in titles}
+    titles = [inner for token, inner in pairs if token.type == "heading_open" and token.tag == "h2" and not token.level]
+    return {anchor(title.content): "".join(piece.content for piece in title.children or ()) for title in titles}
 
 
 def anchor(heading: str) -> str:
