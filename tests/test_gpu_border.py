@@ -228,7 +228,7 @@ def test_a_forged_time_is_not_good(library: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_clock_of_kernels_is_compared_with_events(library: str) -> None:
-    """Other work on the machine only adds time: beside two endless loops, a quarter of the measurements are good."""
+    """Other work only adds time: beside two endless loops and other tests, a quarter of the measurements are good."""
     shown = []
     for _ in range(100):
         words, is_good = measure_clock(library)

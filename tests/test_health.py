@@ -207,9 +207,11 @@ def test_a_killed_player_that_lingers_is_blamed_only_for_kernel_work(command, wo
     monkeypatch.setattr(freezer, "_WORK_S", work_s)
     monkeypatch.setattr(freezer, "_LOOK_AT_WORK_S", 0.1)
     with subprocess.Popen(["sh", "-c", f"({command}) & wait"], start_new_session=True) as keeper:
-        with pytest.raises(expected, match=r"more than 2 s to end|still running after 1\.5 s"):
-            freezer.await_players_end(keeper.pid)
-        os.killpg(keeper.pid, signal.SIGKILL)
+        try:
+            with pytest.raises(expected, match=r"more than 2 s to end|still running after 1\.5 s"):
+                freezer.await_players_end(keeper.pid)
+        finally:
+            os.killpg(keeper.pid, signal.SIGKILL)
 
 
 @pytest.mark.walls

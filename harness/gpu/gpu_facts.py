@@ -42,7 +42,7 @@ _TOO_SLOW = frozenset(("software thermal slowdown", "hardware thermal slowdown",
 hardware slowdown: by nvml.h it may be reported during any clock change, and its causes have their own bits.
 """
 _QUIET_PERCENT = 5
-_Known = TypeVar("_Known")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,7 @@ def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
     return read
 
 
-def _known(ask: Callable[[], _Known]) -> _Known | None:
+def _known(ask: Callable[[], _T]) -> _T | None:
     """The answer, or None if this GPU or its driver does not support the query."""
     with contextlib.suppress(OSError, AttributeError):
         return ask()

@@ -80,7 +80,7 @@ def lost(ratio: float) -> str:
 
 def behind(gap: float) -> str:
     """A short form of a gap: `+3.1 %`, `+13 %`, `+150 %`."""
-    return f"+{gap:.0%}".replace("%", " %") if 0.0995 <= gap < 0.9995 else format_gap(gap)
+    return f"+{gap:,.0%}".replace("%", " %") if gap >= 0.0995 else format_gap(gap)
 
 
 def gain(share: float | None) -> str:
