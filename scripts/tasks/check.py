@@ -254,7 +254,8 @@ def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark
     """Find benchmarks that are too short for the fastest of the task's own examples."""
     for number, case in enumerate(board.benchmarks):
         timed = [case.timing for one in judgements for case in one.benchmarks[number : number + 1] if case.timing]
-        times = [(time_us, one.bound_us) for one in timed for time_us in (one.submission_us, one.anchor_us)]
+        # The fastest run, and not the median of a few: other programs may stall all but one of them.
+        times = [(run.time_us, one.bound_us) for one in timed for run in (*one.submission, *one.anchor)]
         shortest_us, bound_us = min(times, default=(math.inf, 0.0))
         if bound_us > TOO_SHORT * shortest_us:
             message = (
