@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 from harness.frame import Frame, Results
 from harness.gpu.device import Device, device_of
 from harness.gpu.gpu_nodes import require_gpus
-from harness.gpu.vendors import PROFILERS, Profiler
+from harness.gpu.vendor_profilers import PROFILERS, Profiler
 from harness.records.counters import LaunchFilter
 from harness.records.errors import PullRankError, SubmissionError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode

@@ -49,7 +49,7 @@ SLOWEST_FIRST = (
     "test_sandbox",
     "test_reconcile",
     "test_script",
-    "test_vendors",
+    "test_vendor_profilers",
     "test_languages",
     "test_announce",
     "test_submit",

@@ -114,7 +114,7 @@ def end(phase, case, side, running_s, verdict=Verdict.TIME_LIMIT_EXCEEDED):
     """One side's run ends in a foul, after this many seconds in its windows."""
     orders = Orders(None)
     orders.running_s = running_s
-    with phase.watch(side, case, orders):
+    with phase.attribute_to(side, case, orders):
         raise Foul(verdict, "what it did")
 
 

@@ -37,11 +37,11 @@ BOARD = load_task(TINY).board("CPU")
 SORTED = "import torch\ndef custom_kernel(data):\n    data.sort()\n    return data + 1\n"
 LIAR = """
 import sys, types
-fake = types.ModuleType("harness.inside.profiler")
+fake = types.ModuleType("harness.inside.profiled_call")
 def profile_call(kernel, data, device):
     return kernel(data), {"call_us": %s, "operations": %s}
 fake.profile_call = profile_call
-sys.modules["harness.inside.profiler"] = fake
+sys.modules["harness.inside.profiled_call"] = fake
 def custom_kernel(data):
     return data + 1
 """

@@ -65,7 +65,7 @@ class _Player:
         """Those of each call in a window."""
         self.views: list[list[torch.Tensor]] = []
         self.output: Any = None
-        self.methods = {name: name for name in ("compile", "load", "allocate", "go", "profile", "watch", "fetch")}
+        self.methods = {name: name for name in ("compile", "load", "allocate", "go", "profile", "count", "fetch")}
         """The method that obeys each order."""
         if driver:
             self.methods |= {name: f"{name}_shared" for name in ("open", "allocate", "go", "fetch")}
@@ -182,17 +182,18 @@ class _Player:
         return b'{"is":"timed","inside_us":%r,"delay_us":%r}' % (inside_us, self.staging.delay_us)
 
     def profile(self, command: dict[str, Any]) -> bytes:
-        from harness.inside.profiler import profile_call  # only profiled calls pay for the import
+        from harness.inside.profiled_call import profile_call  # only profiled calls pay for the import
 
         data = self._build(self.tree, command["scalars"][0], self.views[0])
         self.output, profile = profile_call(self.kernel, data, self.device)
         return write({"is": "profiled", **profile})
 
-    def watch(self, command: dict[str, Any]) -> bytes:
-        from harness.inside.profiler import watch_call
+    def count(self, command: dict[str, Any]) -> bytes:
+        from harness.inside.profiled_call import counted_call
 
-        self.output = watch_call(self.kernel, self._build(self.tree, command["scalars"][0], self.views[0]), self.device)
-        return write({"is": "watched"})
+        data = self._build(self.tree, command["scalars"][0], self.views[0])
+        self.output = counted_call(self.kernel, data, self.device)
+        return write({"is": "counted"})
 
     def fetch(self, _: dict[str, Any]) -> bytes:
         if self.staging:

@@ -25,7 +25,7 @@ On a staged device, whose memory is not the player's own (`gpu_staging`), Open c
 To profile a call, one of these replaces Go; Fetch follows Profile on every device:
 
     Profile  scalars of the inputs            Profiled | Failed        one call under torch's profiler
-    Watch    scalars of the inputs            Watched  | Failed        one call under a vendor's profiler (`watch`)
+    Count    scalars of the inputs            Counted  | Failed        one call under a vendor's profiler
 
 A tree is any nesting of tuples, lists and dicts.  In a kernel's output, its leaves are:
 
@@ -190,7 +190,7 @@ class Profiled:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Counted:
     pass
 
 
@@ -204,11 +204,11 @@ class Failed:
     line: int | None
 
 
-Answer = Ready | Compiled | Opened | Loaded | Allocated | Filled | Timed | Profiled | Watched | Done | Failed
+Answer = Ready | Compiled | Opened | Loaded | Allocated | Filled | Timed | Profiled | Counted | Done | Failed
 
 
-_BARE: dict[str, type[Ready | Opened | Loaded | Filled | Watched]] = {
-    "ready": Ready, "opened": Opened, "loaded": Loaded, "filled": Filled, "watched": Watched,
+_BARE: dict[str, type[Ready | Opened | Loaded | Filled | Counted]] = {
+    "ready": Ready, "opened": Opened, "loaded": Loaded, "filled": Filled, "counted": Counted,
 }  # fmt: skip
 
 
@@ -229,7 +229,7 @@ def read_answer(packet: bytes) -> Answer:
     if not isinstance(fields, dict):
         raise ProtocolError("the message is not a JSON object")
     match fields:
-        case {"is": "ready" | "opened" | "loaded" | "filled" | "watched" as kind, **rest} if not rest:
+        case {"is": "ready" | "opened" | "loaded" | "filled" | "counted" as kind, **rest} if not rest:
             return _BARE[kind]()
         case {"is": "compiled", "status": int(status), "output": str(output), **rest} if not rest:
             return Compiled(status, _text(output, MAX_MESSAGE))

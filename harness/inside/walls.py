@@ -54,7 +54,7 @@ class Room:
     """The files and limits of one player, in bytes.
 
     `memory_bytes` is None where address space can't be limited (CUDA).  If there is a `program`, a command, the player
-    executes it instead of importing a submission, with `environment` added to ours.  A program that `is_watcher` keeps
+    executes it instead of importing a submission, with `environment` added to ours.  One that `starts_profiler` keeps
     the control socket for the player that it starts.  With `has_loopback`, the player's processes may talk to each
     other by IP; nothing else is on that network.
     """
@@ -67,7 +67,7 @@ class Room:
     max_processes: int | None
     program: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    is_watcher: bool = False
+    starts_profiler: bool = False
     has_loopback: bool = False
 
 

@@ -271,11 +271,11 @@ def _become_player(
 
 
 def _become_program(control: socket.socket, entry: str, room: walls.Room) -> NoReturn:
-    """Wait for the referee's order, then execute the program.  Only a watcher keeps the control socket."""
+    """Wait for the referee's order, then execute the program; only one that starts a profiler keeps the socket."""
     if control.recv(MAX_MESSAGE):
         try:
             os.chdir(entry)
-            os.set_inheritable(CONTROL, room.is_watcher)
+            os.set_inheritable(CONTROL, room.starts_profiler)
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these; programs inherit that
                 signal.signal(number, signal.SIG_DFL)
             os.execve(room.program[0], room.program, os.environ | room.environment)  # noqa: S606

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from harness.gpu.device import CPU, Device
-from harness.inside.protocol import Compiled, Failed, Loaded, Profiled, Watched
+from harness.inside.protocol import Compiled, Counted, Failed, Loaded, Profiled
 from harness.records.errors import JudgeError, TaskError
 from harness.records.judgement import Digests
 from harness.records.profile import MAX_OPERATIONS, Operation, Profile
@@ -213,10 +213,10 @@ class Referee:
         # A forged time may be 0, which the model rejects.
         return Profile(call_us=max(profiled.call_us, 0.001), operations=tuple(operations))
 
-    def watch(self, params: Params, seed: int, deadline: Deadline) -> None:
+    def count(self, params: Params, seed: int, deadline: Deadline) -> None:
         """One call under a vendor's profiler; its output is not read.  Raises as `calls` does."""
         flat = self._reveal_input(params, seed, deadline)
-        expect(self.orders.open_window({"do": "watch", "scalars": [flat.scalars]}, deadline)[1], Watched)
+        expect(self.orders.open_window({"do": "count", "scalars": [flat.scalars]}, deadline)[1], Counted)
 
     def _make_room(self, params: Params, returned: Returned, calls: int, deadline: Deadline) -> None:
         """Have the player make room on its device before the referee has used memory there for inputs that count.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_watch import GpuWatch
-from harness.gpu.vendors import Profiler
+from harness.gpu.vendor_profilers import Profiler
 from harness.records.errors import JudgeError
 from harness.records.fields import MAX_MESSAGE, Mode
 from harness.records.judgement import Digests

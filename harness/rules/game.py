@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.gpu.vendors import Profiler
+from harness.gpu.vendor_profilers import Profiler
 from harness.records.counters import Counters
 from harness.records.errors import TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
@@ -179,7 +179,7 @@ class Game:
             self.context.report("counters", done, len(self.profiled))
             start = time.monotonic()
             try:
-                counters, report = self.runs.watch(self.challenger, case, phase, profiler)
+                counters, report = self.runs.count(self.challenger, case, phase, profiler)
             except SideFoul as fault:
                 self.results.append(result(CaseKind.PROFILE, case.params, self._own(fault), start))
                 return

@@ -45,7 +45,7 @@ class Phase:
         self._running_s: dict[str, float] = {}
 
     @contextlib.contextmanager
-    def watch(self, side: str, case: Case, orders: Orders) -> Iterator[None]:
+    def attribute_to(self, side: str, case: Case, orders: Orders) -> Iterator[None]:
         """Attribute a foul in the block to `side`.  Raises SideFoul, or OutOfTime."""
         caught: Foul | None = None
         try:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.gpu.vendors import Profiler, ProfilerOutput, last_words
+from harness.gpu.vendor_profilers import Profiler, ProfilerOutput, last_words
 from harness.records.counters import Counters
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
@@ -32,7 +32,7 @@ _OUT_OF_ORDER = -1
 """The position of a run that is part of no result."""
 PROFILER_S = 30.0
 """Extra seconds for the profiler to start and to summarise, on top of the profiled call."""
-WATCH_S = 120.0
+COUNTERS_S = 120.0
 """Seconds for each step of a vendor's profiler: start, replay the call's kernels, write its report."""
 
 
@@ -127,7 +127,7 @@ class Runs:
         self.context.gpu.begin()
         with self.context.start_player(entry) as player:
             referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
-            with phase.watch(entry.name, case, referee.orders):
+            with phase.attribute_to(entry.name, case, referee.orders):
                 # A submission can evict the libraries from the kernel's cache, but must not make the anchor too slow.
                 patience = _OWN_PATIENCE if entry.name in OWN_PLAYERS else 1
                 with phase.deadline.paused():
@@ -190,26 +190,26 @@ class Runs:
         """Profile one call of a fresh player, after its warm-ups.  Raises SideFoul, or OutOfTime."""
         with self.context.start_player(entry) as player:
             referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
-            with phase.watch(entry.name, case, referee.orders):
+            with phase.attribute_to(entry.name, case, referee.orders):
                 with phase.deadline.paused():
                     referee.load(phase.import_s, "in a profile; cache slow work during the build")
                 referee.calls(case.params, tuple(self.context.seed() for _ in range(WARMUPS)), phase.deadline)
-                watched = replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
-                return referee.profile(case.params, self.context.seed(), watched)
+                longer = replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
+                return referee.profile(case.params, self.context.seed(), longer)
 
-    def watch(self, entry: PlayerFiles, case: Case, phase: Phase, profiler: Profiler) -> tuple[Counters, bytes]:
+    def count(self, entry: PlayerFiles, case: Case, phase: Phase, profiler: Profiler) -> tuple[Counters, bytes]:
         """Run one call of a fresh player under the vendor's profiler; return its counters and its report.
 
         Failures are reported in the counters only, because the case itself has already been accepted.
         """
         if not profiler.path:
             return profiler.missing(), b""
-        program = self.context.sandbox.watcher(entry, profiler.order)
+        program = self.context.sandbox.profiled_player(entry, profiler.order)
         parcel, why = ProfilerOutput(), "the call launches no kernels"
         try:
             with self.context.sandbox.start_player(entry, program=program) as player:
                 try:
-                    if status := self._watch(player, case, replace(phase.deadline, call_s=WATCH_S), parcel):
+                    if status := self._count(player, case, replace(phase.deadline, call_s=COUNTERS_S), parcel):
                         why = how_it_ended(status, player.log)
                 except (Foul, JudgeError) as error:  # under a profiler, even an unusable GPU is not our failure
                     why = str(error)
@@ -222,7 +222,7 @@ class Runs:
         why = why.rstrip(".") + last_words(player.log)
         return profiler.counters_of(table, len(report), player.log, why), report
 
-    def _watch(self, player: PlayerHandle, case: Case, deadline: Deadline, parcel: ProfilerOutput) -> int:
+    def _count(self, player: PlayerHandle, case: Case, deadline: Deadline, parcel: ProfilerOutput) -> int:
         """Play a call with the player started by a profiler, and collect the profiler's output; return its wait status.
 
         Raises:
@@ -233,7 +233,7 @@ class Runs:
         referee = self.context.referee(player)
         referee.load(self.context.board.limits.compile_timeout_s)
         referee.calls(case.params, tuple(self.context.seed() for _ in range(WARMUPS)), deadline)
-        referee.watch(case.params, self.context.seed(), deadline)
+        referee.count(case.params, self.context.seed(), deadline)
         player.hang_up()
         player.resume()
         return follow(player, parcel.feed, *deadline.next_call())

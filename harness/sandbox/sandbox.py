@@ -62,14 +62,14 @@ class PlayerFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A command that a player executes in the folder of its files: a task's own program, or a watcher.
+    """A command that a player executes in the folder of its files: a task's own program, or one that starts a profiler.
 
-    A program that `is_watcher` starts the player again under a profiler; the two may talk to each other by IP.
+    One that `starts_profiler` has it start the player again; profiler and player may talk to each other by IP.
     """
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
-    is_watcher: bool = False
+    starts_profiler: bool = False
 
 
 def find_faults() -> list[str]:
@@ -298,8 +298,8 @@ class Sandbox:
         paths = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; "
         return [sys.executable, "-IB", "-c", paths + code, json.dumps(options)]
 
-    def watcher(self, entry: PlayerFiles, order: Mapping[str, object]) -> Program:
-        """The program that starts an entry's player under a profiler; this completes the `order` of `watch.start`."""
+    def profiled_player(self, entry: PlayerFiles, order: Mapping[str, object]) -> Program:
+        """The program that starts an entry's player under a profiler.  Completes the order to its `start`."""
         player = {
             "library": str(self.cache / "build" / f"{entry.cache}.so"),
             "threads": len(self.player_cores),
@@ -307,8 +307,8 @@ class Sandbox:
             "driver": self._players_driver,
         }
         ours = {"control": zygote.CONTROL, "results": zygote.RESULTS, "player": player}
-        command = self._python("from harness.inside import watch; watch.start()", {**order, **ours})
-        return Program(command=tuple(command), is_watcher=True)
+        command = self._python("from harness.inside import profiled_player; profiled_player.start()", {**order, **ours})
+        return Program(command=tuple(command), starts_profiler=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -409,11 +409,11 @@ class Sandbox:
             max_processes=self.max_processes if self.is_walled else None,
             program=program.command if program else (),
             environment=program.environment if program else {},
-            is_watcher=program is not None and program.is_watcher,
-            has_loopback=self._world_size > 1 or (program is not None and program.is_watcher),
+            starts_profiler=program is not None and program.starts_profiler,
+            has_loopback=self._world_size > 1 or (program is not None and program.starts_profiler),
         )
         confinement = self._confinement
-        if room.is_watcher:  # a vendor's profiler takes most of a GPU's memory, to restore it between its passes
+        if room.starts_profiler:  # a vendor's profiler takes most of a GPU's memory, to restore it between its passes
             confinement = replace(confinement, cards=())
         player = PlayerHandle(self.warm_parent, room, confinement)
         stopped = False

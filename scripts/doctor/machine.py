@@ -190,7 +190,7 @@ def _gpus() -> Iterator[Finding]:
 
 def _profiler(vendor: Vendor, root: Path = Path("/")) -> Finding:
     """The vendor's profiler, which `profile` runs in the sandbox as an unprivileged user."""
-    from harness.gpu.vendors import COUNTERS_FOR_ALL, PROFILERS, why_refused
+    from harness.gpu.vendor_profilers import COUNTERS_FOR_ALL, PROFILERS, why_refused
 
     tool = PROFILERS[vendor]
     if not tool.path:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.gpu.device import REHEARSAL
-from harness.gpu.vendors import MAX_TABLE, NCU, PARAMS, PROFILERS, ROCPROF, ProfilerOutput, why_refused
+from harness.gpu.vendor_profilers import MAX_TABLE, NCU, PARAMS, PROFILERS, ROCPROF, ProfilerOutput, why_refused
 from harness.judge import judge
 from harness.records.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel, LaunchFilter
 from harness.records.errors import SubmissionError
@@ -61,7 +61,7 @@ def counters_of(judgement):
     return case.profile.counters
 
 
-class Watched:
+class ProfiledPlayer:
     """One sandbox with one vendor's device for all tests; each test installs its own stand-in for the profiler."""
 
     def __init__(self, session, name, folder):
@@ -92,22 +92,22 @@ def first_in_the_path(folder):
 
 
 @contextlib.contextmanager
-def watched(device, name):
+def profiled_player(device, name):
     with installed(name) as folder, contextlib.ExitStack() as walls:
         with first_in_the_path(folder):
             session = walls.enter_context(GameSession(BOARD, Mode.PROFILE, device))
-        yield Watched(session, name, folder)
+        yield ProfiledPlayer(session, name, folder)
 
 
 @pytest.fixture(scope="module")
 def nvidia():
-    with watched(NVIDIA, "ncu") as made:
+    with profiled_player(NVIDIA, "ncu") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def amd():
-    with watched(AMD, "rocprofv3") as made:
+    with profiled_player(AMD, "rocprofv3") as made:
         yield made
 
 
@@ -178,7 +178,7 @@ def custom_kernel(data):
 FORGER = """
 import atexit, glob, os
 def forge():
-    for folder in glob.glob("/tmp/watch-*"):
+    for folder in glob.glob("/tmp/profile-*"):
         with open(folder + "/profile_kernel_trace.csv", "w") as table:
             table.write(%r)
         os.kill(os.getppid(), 9)

@@ -35,13 +35,13 @@ def profile_call(kernel: Callable[[Any], Any], data: Any, device: str) -> tuple[
     kinds = [profiler.ProfilerActivity.CPU, *([profiler.ProfilerActivity.CUDA] if is_gpu else [])]
     with profiler.profile(activities=kinds):
         pass  # the first profile loads what all profiles need
-    with profiler.profile(activities=kinds) as watched:
+    with profiler.profile(activities=kinds) as profile:
         start = time.perf_counter_ns()
         output = kernel(data)
         if is_gpu:
             torch.cuda.synchronize()
         call_us = (time.perf_counter_ns() - start) / 1e3
-    rows = [_row(event) for event in watched.key_averages()]
+    rows = [_row(event) for event in profile.key_averages()]
     rows = sorted((row for row in rows if row[3] > 0), key=lambda row: -row[3])
     return output, {"call_us": call_us, "operations": rows[:MAX_OPERATIONS]}
 
@@ -53,7 +53,7 @@ def _row(event: Any) -> tuple[str, bool, int, float]:
     return str(event.key)[:_MAX_NAME], is_device, int(event.count), float(own_us)
 
 
-def watch_call(kernel: Callable[[Any], Any], data: Any, device: str) -> Any:
+def counted_call(kernel: Callable[[Any], Any], data: Any, device: str) -> Any:
     """A call's output.  If a vendor's profiler started this process, it records this call and nothing else."""
     if device != "cuda":
         return kernel(data)

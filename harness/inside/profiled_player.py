@@ -1,10 +1,10 @@
 """In the sandbox: run a player under a GPU vendor's profiler, and send back the profiler's report.
 
-    watcher                   in the player's place, with its control socket
+    launcher                  in the player's place, with its control socket
       └ ncu, rocprofv3        starts the player; it may close every descriptor that it does not know
-          └ player            gets the control socket from the watcher's Unix socket, then obeys the referee
+          └ player            gets the control socket from the launcher's Unix socket, then obeys the referee
 
-When the referee hangs up, the player exits like any program, so that the profiler writes its report.  The watcher has
+When the referee hangs up, the player exits like any program, so that the profiler writes its report.  The launcher has
 the profiler export a table from it and sends both through its results pipe: a line of JSON with their lengths, then
 their bytes.  The submission runs with the same rights and may forge all of this.
 """
@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from harness.inside.protocol import write
 
 FOLDER = "@folder@"
-"""Placeholder in commands for the watcher's temporary folder.  Not a relative path: players change their directory."""
+"""Placeholder in commands for the launcher's temporary folder.  Not a relative path: players change their directory."""
 _LOOK_S = 0.05
 _EXPORT_S = 60.0
 
@@ -38,7 +38,7 @@ def start() -> None:
     limits             the maximum size of each of the two, in bytes
     player             the arguments of `play`
     """
-    folder = tempfile.mkdtemp(prefix="watch-")
+    folder = tempfile.mkdtemp(prefix="profile-")
     order = json.loads(sys.argv[1].replace(FOLDER, folder))
     with socket.socket(fileno=order["control"]) as control:
         profiler = _run(order, folder, control)
@@ -58,7 +58,7 @@ def _run(order: dict[str, Any], folder: str, control: socket.socket) -> subproce
         door.listen(1)
         door.settimeout(_LOOK_S)
         player = order["player"] | {"door": door.getsockname(), "entry": os.getcwd()}
-        code = f"import sys; sys.path[:] = {sys.path!r}; from harness.inside import watch; watch.play()"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from harness.inside.profiled_player import play; play()"
         command = [*order["profiler"], sys.executable, "-IB", "-c", code, json.dumps(player)]
         profiler = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         while profiler.poll() is None:

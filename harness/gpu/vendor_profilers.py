@@ -3,8 +3,8 @@
     ncu         NVIDIA's Nsight Compute   --set full writes a .ncu-rep; the table is its page `raw` as CSV
     rocprofv3   AMD's ROCprofiler-SDK     --kernel-trace writes a CSV
 
-They run in the sandbox, around a player (`watch`), with the same rights as the player, so the driver must let all users
-read its counters.  Their output is parsed as hostile text, because the submission may have written it.
+They run in the sandbox, around a player (`profiled_player`), with the same rights as the player, so the driver must let
+all users read its counters.  Their output is parsed as hostile text, because the submission may have written it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from harness.gpu.gpu_nodes import Vendor
-from harness.inside.watch import FOLDER
+from harness.inside.profiled_player import FOLDER
 from harness.records.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel, LaunchFilter, Limiter
 from harness.records.errors import SubmissionError
 
@@ -91,7 +91,7 @@ class Profiler:
 
     @property
     def order(self) -> dict[str, object]:
-        """Its part of the order to `watch.start`.  The path is resolved because players may not see symlinks to it."""
+        """Its part of the order to `profiled_player.start`, with a resolved path: players may not see symlinks."""
         path = str(Path(self.path).resolve())
         return {
             "profiler": [path, *(self.launches.options if self.launches else ()), *self.options],
@@ -136,7 +136,7 @@ class Profiler:
 
 
 class ProfilerOutput:
-    """A watcher's output: the lengths of table and report, then both.  Hostile bytes."""
+    """A profiled player's output: the lengths of table and report, then both.  Hostile bytes."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
