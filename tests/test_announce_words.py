@@ -176,7 +176,7 @@ def test_an_invalid_webhook_address_is_refused_without_revealing_its_token(addre
 @pytest.mark.parametrize("host", ["discord.com", "discordapp.com", "ptb.discord.com", "canary.discord.com"])
 def test_a_discord_address_is_accepted_and_its_repr_hides_the_token(host: str) -> None:
     webhook = DiscordChannel.at(f" https://{host}/api/v10/webhooks/123/{TOKEN}?thread_id=77\n", "CHANNEL")
-    assert webhook.thread == "77" and webhook.token == TOKEN
+    assert webhook.address.thread == "77" and webhook.address.token == TOKEN
     assert TOKEN not in repr(webhook) and TOKEN not in str(webhook)
 
 

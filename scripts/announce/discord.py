@@ -18,11 +18,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode
 
 from harness.records.errors import PullRankError
+from scripts.announce.webhook_address import WebhookAddress
 from scripts.common.http_request import HttpResponse, NotSent, RequestFailed, RequestLimits, send
 from scripts.common.text import plain, shorten
 
@@ -33,8 +34,6 @@ LONGEST_WAIT_S = 60.0
 
 MAX_ANSWER = 1 << 20
 
-_HOSTS = re.compile(r"(?:(?:ptb|canary)\.)?discord(?:app)?\.com")
-_PATH = re.compile(r"(/api(?:/v[0-9]+)?/webhooks/[0-9]{1,20}/)([A-Za-z0-9_-]{1,128})/?")
 _NOT_DONE = frozenset({503, 521, 522, 523, 525, 526, 530})
 """503 by its definition; the others are Cloudflare's for requests that did not reach Discord."""
 
@@ -76,9 +75,7 @@ class DiscordChannel:
     """A channel.  `name` is the secret's name, which is public; `patience_s` is the longest wait before one request."""
 
     name: str
-    base: str = field(repr=False)
-    token: str = field(repr=False)
-    thread: str = ""
+    address: WebhookAddress
     timeout_s: float = TIMEOUT_S
     patience_s: float = LONGEST_WAIT_S
 
@@ -90,18 +87,9 @@ class DiscordChannel:
             WebhookError: this is no webhook's address; the message does not repeat it.
         """
         try:
-            parts = urlsplit(address.strip())
-            host, _ = parts.hostname, parts.port  # This may raise ValueError, too.
+            return cls(name=name, address=WebhookAddress.parse(address), **pace)
         except ValueError:
             raise WebhookError(f"{name} is no webhook. It should be {_ADDRESS}", is_final=True) from None
-        is_local = parts.scheme == "http" and host == "127.0.0.1"
-        is_discord = parts.scheme == "https" and _HOSTS.fullmatch(parts.netloc.lower())
-        path, query = _PATH.fullmatch(parts.path), parse_qs(parts.query)
-        thread = query.pop("thread_id", [""])[0]
-        if not path or not (is_local or is_discord) or query or not re.fullmatch(r"[0-9]{0,20}", thread):
-            raise WebhookError(f"{name} is no webhook. It should be {_ADDRESS}", is_final=True)
-        base = f"{parts.scheme}://{parts.netloc}{path[1]}"
-        return cls(name=name, base=base, token=path[2], thread=thread, **pace)
 
     def look(self) -> None:
         """Check that the webhook exists and that Discord answers.  Raises WebhookError: it does not."""
@@ -122,8 +110,8 @@ class DiscordChannel:
     def _send(self, method: str, path: str = "", payload: dict[str, Any] | None = None) -> object:
         """Send a request, with retries; returns the answer's JSON, or None if it is empty."""
         query = {"wait": "true"} if method == "POST" else {}
-        if self.thread and method != "GET":
-            query["thread_id"] = self.thread
+        if self.address.thread and method != "GET":
+            query["thread_id"] = self.address.thread
         reason = ""
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -139,7 +127,7 @@ class DiscordChannel:
 
     def _try(self, method: str, path: str, query: dict[str, str], payload: dict[str, Any] | None) -> object:
         """Send a request once.  Raises _Again: it may be retried; WebhookError, InDoubt: it may not."""
-        url = f"{self.base}{self.token}{path}{'?' if query else ''}{urlencode(query)}"
+        url = f"{self.address.base}{self.address.token}{path}{'?' if query else ''}{urlencode(query)}"
         body = None if payload is None else json.dumps(payload).encode()
         limits = RequestLimits(max_bytes=MAX_ANSWER, timeout_s=self.timeout_s)
         try:
@@ -180,7 +168,7 @@ class DiscordChannel:
     def _brief(self, error: object) -> str:
         """One short line of an error's text, without the token."""
         words = " ".join(plain(str(error) or type(error).__name__).split())
-        return shorten(words.replace(self.token, "…"), 200)
+        return shorten(words.replace(self.address.token, "…"), 200)
 
 
 def _object_of(answer: HttpResponse) -> dict[str, Any]:

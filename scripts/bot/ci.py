@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.records.errors import PullRankError
+from scripts.announce.webhook_address import hide_addresses, read_address
 from scripts.bot.evaluate.workflow_runs import show_running
 from scripts.bot.workflow import (
     CiError,
@@ -310,12 +311,12 @@ def announce_command() -> None:
     try:
         require_default_branch()
         for line in _announce(Workflow()):
-            say(_without_addresses(line))
+            say(hide_addresses(line))
     except PullRankError as error:
-        say(_without_addresses(f"not announced: {error}"))
+        say(hide_addresses(f"not announced: {error}"))
     except Exception as error:
         # The site is published, so a bug here must not fail the job.  A traceback could hold a webhook's address.
-        say(_without_addresses(f"not announced, because of a bug in PullRank: {type(error).__name__}: {error}"))
+        say(hide_addresses(f"not announced, because of a bug in PullRank: {type(error).__name__}: {error}"))
 
 
 def _announce(workflow: Workflow) -> Iterator[str]:
@@ -326,7 +327,7 @@ def _announce(workflow: Workflow) -> Iterator[str]:
     from scripts.announce.picture import finder
 
     def open_webhook(secret: str) -> DiscordChannel | None:
-        address = os.environ.get(secret, "").strip()
+        address = read_address(secret)
         return DiscordChannel.at(address, secret) if address else None
 
     site = f"{(os.environ.get('SITE') or pages_address(workflow.repository)).rstrip('/')}/"
@@ -340,16 +341,6 @@ def _announce(workflow: Workflow) -> Iterator[str]:
         now=datetime.now(UTC),
     )
     return run(context)
-
-
-def _without_addresses(line: str) -> str:
-    """Remove the environment's webhook addresses and their tokens: a second safeguard that they are never logged."""
-    for value in os.environ.values():
-        if "/webhooks/" in value:
-            token = value.strip().partition("?")[0].rstrip("/").rpartition("/")[2]
-            line = line.replace(value.strip(), "…")
-            line = line.replace(token, "…") if len(token) > 8 else line
-    return line
 
 
 def _find(pattern: re.Pattern[str], name: str) -> str:
