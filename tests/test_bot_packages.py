@@ -100,7 +100,7 @@ def test_the_bots_commands_need_only_packages_in_its_lock(tmp_path: Path, monkey
         # And a message for people.
         monkeypatch.delenv("GITHUB_TOKEN")
         assert scene.call("ci", "intake") == 2
-        code = "import scripts.bot.check.check_tasks, scripts.bot.reconcile.strangers"
+        code = "import scripts.bot.check.check_tasks, scripts.bot.reconcile.foreign_pushes"
         checked = subprocess.run(
             [sys.executable, "-c", code],
             env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "blocker"), str(ROOT)])},

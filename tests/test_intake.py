@@ -16,7 +16,7 @@ from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
-from scripts.bot.admission.admission import Competition, Offer
+from scripts.bot.admission.admission import Competition, PullContents
 from scripts.bot.admission.copies import Original
 from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify
 from scripts.bot.comment.markers import MARKER, Tone
@@ -68,14 +68,14 @@ def changed(*paths: str, status: str = "added", previous: str | None = None) -> 
     return tuple(ChangedFile(path=path, status=status, previous_path=previous) for path in paths)
 
 
-def offer(source: bytes = SOURCE, **changes: Any) -> Offer:
+def contents(source: bytes = SOURCE, **changes: Any) -> PullContents:
     blob = BlobInfo(sha="c" * 40, mode="100644", size=len(source))
     fields: dict[str, Any] = {"pull": pull(), "files": changed(PATH), "blob": blob, "source": source, "task": TASK}
-    return Offer(**(fields | changes))
+    return PullContents(**(fields | changes))
 
 
 def facts(**changes: Any) -> EventFacts:
-    return EventFacts(**({"now": NOW, "offer": offer(), "competition": COMPETITION} | changes))
+    return EventFacts(**({"now": NOW, "contents": contents(), "competition": COMPETITION} | changes))
 
 
 def happened(action: PullAction = PullAction.OPENED, to: PullRequest | None = None) -> PullEvent:
@@ -220,7 +220,7 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("changes", "words"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS])
 def test_a_faulty_pull_request_is_refused_with_a_reason(changes: dict[str, Any], words: tuple[str, ...]) -> None:
-    known = facts(offer=offer(**changes))
+    known = facts(contents=contents(**changes))
     for event in (happened(), said("/test"), said("/rank", by=BOB)):
         told = refusal(decide(event, replace(known, permission=Permission.WRITE)))
         assert [word for word in words if word not in told] == []
@@ -238,15 +238,15 @@ def test_a_valid_pull_request_is_not_refused() -> None:
 @pytest.mark.parametrize(("size", "is_judged"), [(256 * 1024, True), (256 * 1024 + 1, False)])
 def test_a_file_may_be_as_large_as_the_settings_say(size: int, is_judged: bool) -> None:
     blob = BlobInfo(sha="c" * 40, mode="100644", size=size)
-    assert bool(boards(decide(happened(), facts(offer=offer(blob=blob))))) is is_judged
+    assert bool(boards(decide(happened(), facts(contents=contents(blob=blob))))) is is_judged
 
 
 def test_another_authors_merged_file_is_refused_with_renamed_variables_too() -> None:
     merged = (Original(login="bob", name="submission.py", source=OWN),)
-    told = refusal(decide(happened(), facts(offer=offer(COPIED, merged=merged))))
+    told = refusal(decide(happened(), facts(contents=contents(COPIED, merged=merged))))
     assert "the merged submission of `bob` for `vectoradd`" in told and "ask a maintainer" in told
-    assert boards(decide(happened(), facts(offer=offer(COPIED, merged=merged, given=(OWN,)))))
-    assert boards(decide(happened(), facts(offer=offer(OWN + b"x = 1\n", merged=merged))))
+    assert boards(decide(happened(), facts(contents=contents(COPIED, merged=merged, given=(OWN,)))))
+    assert boards(decide(happened(), facts(contents=contents(OWN + b"x = 1\n", merged=merged))))
 
 
 def origin(by: Account = ALICE, minutes: int = 0, number: int = 12) -> Origin:
@@ -259,7 +259,7 @@ def origin(by: Account = ALICE, minutes: int = 0, number: int = 12) -> Origin:
 
 def copied(*origins: Origin, merged: tuple[Original, ...] = (), **more: Any) -> Decision:
     """The decision on alice's offer, now, of a file that these accounts have offered before."""
-    return decide(happened(), facts(offer=offer(OWN, origin=origin(), origins=origins, merged=merged), **more))
+    return decide(happened(), facts(contents=contents(OWN, origin=origin(), origins=origins, merged=merged), **more))
 
 
 def test_a_files_second_author_is_refused_and_sees_the_earlier_submission() -> None:
@@ -273,7 +273,7 @@ def test_the_first_author_of_a_file_is_judged_though_another_was_merged() -> Non
     merged = (Original(login="Bob", name="submission.py", source=OWN),)
     assert boards(copied(theirs, mine)) and boards(copied(theirs, mine, merged=merged))
     assert "merged submission" in refusal(copied(mine, merged=merged)), (
-        "bob's offer is older than the ledger's records of origins"
+        "bob's contents is older than the ledger's records of origins"
     )
 
 
@@ -321,23 +321,25 @@ def test_a_banned_account_is_refused_with_the_reason(competition: Competition) -
 def test_a_newcomer_is_registered_and_a_known_author_is_not_again() -> None:
     carol = Account(id=9, login="carol")
     files = changed("submissions/vectoradd/carol/submission.py")
-    decision = decide(happened(), facts(offer=offer(pull=pull(author=carol), files=files)))
+    decision = decide(happened(), facts(contents=contents(pull=pull(author=carol), files=files)))
     assert decision.account == KnownAccount(user_id=9, login="carol", first_seen=NOW)
     assert decide(happened(), facts()).account is None
 
 
 def test_a_renamed_account_keeps_its_first_folder() -> None:
     renamed = pull(author=Account(id=7, login="alicia"))
-    told = refusal(decide(happened(), facts(offer=offer(pull=renamed, files=changed(PATH.replace("alice", "alicia"))))))
+    told = refusal(
+        decide(happened(), facts(contents=contents(pull=renamed, files=changed(PATH.replace("alice", "alicia")))))
+    )
     assert "Put the file under `submissions/vectoradd/alice/`" in told
     assert "You first took part as `alice`" in told
-    kept = decide(happened(), facts(offer=offer(pull=renamed)))
+    kept = decide(happened(), facts(contents=contents(pull=renamed)))
     assert [request.login for request in kept.requests] == ["alice", "alice"] and not kept.account
 
 
 def test_a_taken_over_login_gives_no_right_to_the_folder() -> None:
     taken = pull(author=Account(id=99, login="Alice"))
-    told = refusal(decide(happened(), facts(offer=offer(pull=taken))))
+    told = refusal(decide(happened(), facts(contents=contents(pull=taken))))
     assert "`alice` belongs to another account" in told and "Rename your account" in told
 
 
@@ -375,7 +377,7 @@ def test_a_taken_over_login_gives_no_right_to_the_folder() -> None:
 def test_each_event_starts_and_ends_the_right_requests(
     action: PullAction, is_draft: bool, history: tuple[RequestStatus, ...], expected: list[str], ended: list[str]
 ) -> None:
-    known = facts(offer=offer(pull=pull(is_draft=is_draft)), history=history)
+    known = facts(contents=contents(pull=pull(is_draft=is_draft)), history=history)
     decision = decide(happened(action), known)
     assert (boards(decision), ends(decision)) == (expected, ended)
     assert all(request.id == ending.request for request, ending in decision.endings)
@@ -389,26 +391,28 @@ def test_a_merged_pull_request_is_still_judged_on_its_other_boards(
     history: tuple[RequestStatus, ...], ended: list[str]
 ) -> None:
     merged = pull(is_open=False, merged=True)
-    decision = decide(happened(PullAction.CLOSED, merged), facts(offer=offer(pull=merged), history=history))
+    decision = decide(happened(PullAction.CLOSED, merged), facts(contents=contents(pull=merged), history=history))
     assert (boards(decision), ends(decision)) == ([], ended)
 
 
 def test_a_refused_push_still_supersedes_the_earlier_request() -> None:
-    decision = decide(happened(PullAction.PUSHED), facts(offer=offer(b"x = 1"), history=(asked(head_sha=OLD),)))
+    decision = decide(happened(PullAction.PUSHED), facts(contents=contents(b"x = 1"), history=(asked(head_sha=OLD),)))
     assert ends(decision) == ["CPU ranked superseded"] and "custom_kernel" in refusal(decision)
 
 
 def test_a_directive_in_the_file_narrows_the_boards() -> None:
-    assert boards(decide(happened(), facts(offer=offer(b"#!PULLRANK gpus H100\n" + SOURCE)))) == ["H100 ranked 1"]
+    assert boards(decide(happened(), facts(contents=contents(b"#!PULLRANK gpus H100\n" + SOURCE)))) == ["H100 ranked 1"]
 
 
 def test_only_boards_with_a_machine_are_requested() -> None:
-    wide = offer(task=WIDE)
-    assert boards(decide(happened(), facts(offer=wide))) == ["CPU ranked 1", "H100 ranked 1"]
-    named = offer(b"#!PULLRANK gpus CPU L4\n" + SOURCE, task=WIDE)
-    assert "No machine here is a `L4`" in refusal(decide(happened(), facts(offer=named)))
-    nowhere = offer(task=replace(TASK, gpus=("T4", "L4")))
-    assert "Its boards are `T4`, `L4`: ask a maintainer for one." in refusal(decide(happened(), facts(offer=nowhere)))
+    wide = contents(task=WIDE)
+    assert boards(decide(happened(), facts(contents=wide))) == ["CPU ranked 1", "H100 ranked 1"]
+    named = contents(b"#!PULLRANK gpus CPU L4\n" + SOURCE, task=WIDE)
+    assert "No machine here is a `L4`" in refusal(decide(happened(), facts(contents=named)))
+    nowhere = contents(task=replace(TASK, gpus=("T4", "L4")))
+    assert "Its boards are `T4`, `L4`: ask a maintainer for one." in refusal(
+        decide(happened(), facts(contents=nowhere))
+    )
 
 
 def test_a_submission_after_the_deadline_is_tested_but_not_ranked() -> None:
@@ -419,7 +423,7 @@ def test_a_submission_after_the_deadline_is_tested_but_not_ranked() -> None:
     assert decision.notice.text == "`vectoradd` closed at 2026-11-22 12:00 UTC. This is tested but not ranked."
     assert "closed at 2026-11-22 12:00 UTC. `/test`" in refusal(decide(said("/rank"), late))
     assert boards(decide(said("/benchmark gpu=CPU"), late)) == ["CPU benchmark 1"]
-    assert boards(decide(happened(), facts(now=late.now, offer=offer(pull=pull(is_draft=True))))) == [
+    assert boards(decide(happened(), facts(now=late.now, contents=contents(pull=pull(is_draft=True))))) == [
         "CPU benchmark 1",
         "H100 benchmark 1",
     ]
@@ -427,9 +431,9 @@ def test_a_submission_after_the_deadline_is_tested_but_not_ranked() -> None:
 
 @pytest.mark.parametrize("files", [changed("README.md"), changed("scripts/cli.py", ".github/workflows/x.yml"), ()])
 def test_a_plain_contribution_is_ignored_and_its_commands_are_refused(files: tuple[ChangedFile, ...]) -> None:
-    decision = decide(happened(), facts(offer=offer(files=files)))
+    decision = decide(happened(), facts(contents=contents(files=files)))
     assert decision == Decision(why="changes no submission and no task", is_settled=True)
-    assert "does not change a submission" in refusal(decide(said("/rank"), facts(offer=offer(files=files))))
+    assert "does not change a submission" in refusal(decide(said("/rank"), facts(contents=contents(files=files))))
 
 
 # Quotas.
@@ -507,8 +511,8 @@ def test_a_board_without_newcomers_needs_a_merged_submission() -> None:
 
 
 def test_a_new_author_must_have_an_account_of_the_required_age() -> None:
-    joined_at, ours = NOW - timedelta(days=29), offer(origin=origin())
-    known = facts(offer=ours, competition=limited(account_days=30), author_joined_at=joined_at)
+    joined_at, ours = NOW - timedelta(days=29), contents(origin=origin())
+    known = facts(contents=ours, competition=limited(account_days=30), author_joined_at=joined_at)
     assert decide(happened(), known).origin == origin()  # so that nobody else can claim the file meanwhile
     for event in (happened(), said("/benchmark")):
         told = refusal(decide(event, known))
@@ -590,9 +594,9 @@ def test_a_comment_delivered_twice_requests_once() -> None:
 @pytest.mark.parametrize(
     ("body", "changes", "words"),
     [
-        ("/rank", {"offer": offer(pull=pull(is_draft=True))}, "Mark the pull request as ready for review"),
-        ("/rank", {"offer": offer(pull=pull(is_open=False))}, "Reopen it"),
-        ("/rank", {"offer": offer(pull=pull(base_ref="release"))}, "does not target `main`"),
+        ("/rank", {"contents": contents(pull=pull(is_draft=True))}, "Mark the pull request as ready for review"),
+        ("/rank", {"contents": contents(pull=pull(is_open=False))}, "Reopen it"),
+        ("/rank", {"contents": contents(pull=pull(base_ref="release"))}, "does not target `main`"),
         ("/rank", {"history": (asked(), asked("H100"))}, "is already queued"),
         ("/rank gpu=h100", {}, "No machine here is a `h100`; did you mean `H100`?"),
         (
@@ -602,7 +606,7 @@ def test_a_comment_delivered_twice_requests_once() -> None:
         ),
         (
             "/test gpu=L4",
-            {"offer": offer(task=WIDE)},
+            {"contents": contents(task=WIDE)},
             "No machine here is a `L4`. The boards of `vectoradd` here: `CPU`, `H100`.",
         ),
         ("/profile 3 gpu=CPU", {}, "`vectoradd` has no benchmark 3 on `CPU`: name 1 to 2."),
@@ -677,19 +681,19 @@ TASK_FILES = changed("tasks/gemm/task.yml", status="modified")
 
 
 def test_a_changed_task_is_read_and_waits_for_a_maintainer() -> None:
-    decision = decide(happened(), facts(offer=offer(files=TASK_FILES)))
+    decision = decide(happened(), facts(contents=contents(files=TASK_FILES)))
     assert not decision.requests and not decision.checks_tasks
     assert decision.notice and decision.notice.tone is Tone.REMARK and "`/check`" in decision.notice.text
 
 
 def test_the_faults_of_a_changed_task_are_shown_as_text() -> None:
     faults = "tasks/gemm/task.yml:3: ```@everyone``` unknown key"
-    told = refusal(decide(happened(), facts(offer=offer(files=TASK_FILES), task_faults=faults)))
+    told = refusal(decide(happened(), facts(contents=contents(files=TASK_FILES), task_faults=faults)))
     assert f"````text\n{faults}\n````" in told
 
 
 def test_only_a_maintainer_can_start_the_check_of_a_task() -> None:
-    known = facts(offer=offer(files=TASK_FILES))
+    known = facts(contents=contents(files=TASK_FILES))
     assert decide(said("/check", by=BOB), replace(known, permission=Permission.WRITE)).checks_tasks
     assert decide(said("/check"), replace(known, permission=Permission.ADMIN)).checks_tasks
     assert "needs write access" in refusal(decide(said("/check"), known))
@@ -699,7 +703,7 @@ def test_only_a_maintainer_can_start_the_check_of_a_task() -> None:
 
 def test_ci_runs_only_for_maintainers_and_on_the_repositorys_own_branches() -> None:
     ours = {"head_ref": "dependabot/pip/packages", "head_repository": 5, "base_repository": 5}
-    known = facts(offer=offer(pull=pull(**ours)))
+    known = facts(contents=contents(pull=pull(**ours)))
     may = replace(known, permission=Permission.WRITE)
     assert decide(said("/ci", by=BOB), may).tested_branch == decide(said("/ci"), may).tested_branch == ours["head_ref"]
     assert "needs write access" in refusal(decide(said("/ci"), known))
@@ -709,7 +713,7 @@ def test_ci_runs_only_for_maintainers_and_on_the_repositorys_own_branches() -> N
         ({"head_repository": None, "base_repository": None}, "a fork's code"),
         ({"is_open": False}, "is closed"),
     ):
-        changed_one = replace(may, offer=offer(pull=pull(**(ours | change))))
+        changed_one = replace(may, contents=contents(pull=pull(**(ours | change))))
         assert words in refusal(decide(said("/ci", by=BOB), changed_one))
 
 
@@ -717,7 +721,7 @@ def test_a_commit_pushed_after_the_maintainers_check_command_does_not_run() -> N
     later = NOW + timedelta(seconds=2)
 
     def check(**changes: Any) -> Decision:
-        known = facts(permission=Permission.WRITE, offer=offer(files=TASK_FILES, pull=pull(**changes)))
+        known = facts(permission=Permission.WRITE, contents=contents(files=TASK_FILES, pull=pull(**changes)))
         heard_late = replace(known, now=NOW + timedelta(minutes=5))
         return decide(said("/check", by=BOB), heard_late)
 
@@ -951,7 +955,7 @@ LATER = NOW + timedelta(hours=30)
 
 def closing(**changes: Any) -> EventFacts:
     """A time after a task's deadline."""
-    return facts(now=LATER, offer=offer(task=replace(TASK, deadline=CLOSING)), **changes)
+    return facts(now=LATER, contents=contents(task=replace(TASK, deadline=CLOSING)), **changes)
 
 
 def first_asked(decision: Decision) -> list[datetime | None]:

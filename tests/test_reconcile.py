@@ -19,7 +19,15 @@ from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
 from scripts.bot.reconcile.judged_again import DueJudging
-from scripts.bot.reconcile.plan import MAX_OFFERS, AskForJudging, End, RepositoryState, Step, look_back, plan
+from scripts.bot.reconcile.plan import (
+    MAX_LOST_EVENTS,
+    AskForJudging,
+    EndRequest,
+    RepositoryState,
+    Step,
+    look_back,
+    plan,
+)
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import merge, why_not_merged
 from scripts.bot.report.places import PlaceKind
@@ -137,46 +145,46 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("all is well", facts(asked(JUDGED)), []),
     # Open requests.
     ("just asked for", facts(asked(at=LATE)), []),
-    ("never started", facts(asked()), ["Start"]),
+    ("never started", facts(asked()), ["StartRun"]),
     ("waits for a machine", facts(asked(), runs=(ran("queued"),), shown=telling(asked(), "queued")), []),
     ("runs", facts(asked(), runs=(ran("in_progress"),)), []),
-    ("runs, and nobody was told", facts(asked(), runs=(ran("in_progress"),), shown={}), ["Tell"]),
-    ("ran, and was not delivered", facts(asked(), runs=(ran(),)), ["Deliver"]),
+    ("runs, and nobody was told", facts(asked(), runs=(ran("in_progress"),), shown={}), ["UpdateComment"]),
+    ("ran, and was not delivered", facts(asked(), runs=(ran(),)), ["DeliverResult"]),
     ("ran, and runs once more", facts(asked(), runs=(ran(), ran("queued", run_id=6))), []),
-    ("another's run", facts(asked(), runs=(ran(of=TEST),)), ["Start"]),
-    ("the pull request was closed", facts(asked(), pulls=(), closed=(pull(is_open=False),)), ["End"]),
-    ("nobody knows what became of the pull request", facts(asked(), pulls=()), ["Start"]),
+    ("another's run", facts(asked(), runs=(ran(of=TEST),)), ["StartRun"]),
+    ("the pull request was closed", facts(asked(), pulls=(), closed=(pull(is_open=False),)), ["EndRequest"]),
+    ("nobody knows what became of the pull request", facts(asked(), pulls=()), ["StartRun"]),
     ("pushed, and asked for anew", facts(asked(), asked(head_sha=NEWER), pulls=(pull(head_sha=NEWER),)),
-     ["End", "Start"]),
-    ("a draft again", facts(asked(), pulls=(pull(is_draft=True),)), ["End"]),
-    ("a draft may be tested", facts(TEST, pulls=(pull(is_draft=True),)), ["Start"]),
-    ("closed while it runs", facts(asked(), pulls=(), closed=(pull(is_open=False),), runs=(ran("queued"),)), ["End"]),
+     ["EndRequest", "StartRun"]),
+    ("a draft again", facts(asked(), pulls=(pull(is_draft=True),)), ["EndRequest"]),
+    ("a draft may be tested", facts(TEST, pulls=(pull(is_draft=True),)), ["StartRun"]),
+    ("closed while it runs", facts(asked(), pulls=(), closed=(pull(is_open=False),), runs=(ran("queued"),)), ["EndRequest"]),
     ("closed a moment after it was asked for", facts(asked(at=LATE), pulls=(), runs=(ran("queued"),)), []),
     ("withdrawn, and its run lives", facts(asked(CANCELLED), runs=(ran("in_progress"),), shown=telling(asked(), "ended")),
-     ["Stop"]),
+     ["StopRun"]),
     ("superseded, and both of its runs live",
      facts(asked(EndState.SUPERSEDED), asked(attempt=2), runs=(ran("queued"), ran("queued", run_id=6))),
-     ["Stop", "Stop", "Start"]),
+     ["StopRun", "StopRun", "StartRun"]),
     ("withdrawn, and nobody was told", facts(asked(CANCELLED), runs=(ran("queued"),), shown=telling(asked(), "queued")),
-     ["Stop", "Tell"]),
+     ["StopRun", "UpdateComment"]),
     ("withdrawn a moment ago", facts(asked(CANCELLED, at=LATE), runs=(ran("queued"),)), []),
     ("withdrawn, and its run has ended", facts(asked(CANCELLED), runs=(ran(),), shown=telling(asked(), "ended")), []),
     ("judged, and its run merges still", facts(asked(JUDGED), runs=(ran("in_progress"),)), []),
-    ("banned while it waits", facts(asked(), runs=(ran("queued"),), bans=(Ban(user_id=7, reason="Cheats."),)), ["End"]),
-    ("banned in the ledger while it waits", facts(asked(), runs=(ran("queued"),), moderated=BANNED), ["End"]),
-    ("banned by login", facts(asked(), runs=(ran("queued"),), bans=(Ban(login="Alice", reason="Cheats."),)), ["End"]),
-    ("somebody else is banned", facts(asked(), bans=(Ban(login="bob", reason="Cheats."),)), ["Start"]),
+    ("banned while it waits", facts(asked(), runs=(ran("queued"),), bans=(Ban(user_id=7, reason="Cheats."),)), ["EndRequest"]),
+    ("banned in the ledger while it waits", facts(asked(), runs=(ran("queued"),), moderated=BANNED), ["EndRequest"]),
+    ("banned by login", facts(asked(), runs=(ran("queued"),), bans=(Ban(login="Alice", reason="Cheats."),)), ["EndRequest"]),
+    ("somebody else is banned", facts(asked(), bans=(Ban(login="bob", reason="Cheats."),)), ["StartRun"]),
     # Comments.
-    ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), shown=telling(asked(), "queued")), ["Deliver"]),
-    ("judged, not told", facts(asked(JUDGED), runs=(ran(),), shown={}), ["Deliver"]),
-    ("judged, its run forgotten", facts(asked(JUDGED), shown=telling(asked(), "queued")), ["Deliver"]),
-    ("failed, told as queued", facts(asked(FAILED), shown=telling(asked(), "queued")), ["Tell"]),
+    ("judged, told as queued", facts(asked(JUDGED), runs=(ran(),), shown=telling(asked(), "queued")), ["DeliverResult"]),
+    ("judged, not told", facts(asked(JUDGED), runs=(ran(),), shown={}), ["DeliverResult"]),
+    ("judged, its run forgotten", facts(asked(JUDGED), shown=telling(asked(), "queued")), ["DeliverResult"]),
+    ("failed, told as queued", facts(asked(FAILED), shown=telling(asked(), "queued")), ["UpdateComment"]),
     ("cancelled before anybody was told", facts(asked(CANCELLED), shown={}), []),
     ("just judged", facts(asked(JUDGED, at=LATE), shown=telling(asked(), "queued")), []),
     ("judged, and the comments of then are too many to be listed",
      facts(asked(JUDGED), runs=(ran(),), shown={}, comments_since=OLD), []),
     ("judged since the oldest comment that is listed, and not told",
-     facts(asked(JUDGED), runs=(ran(),), shown={}, comments_since=OLD - timedelta(seconds=1)), ["Deliver"]),
+     facts(asked(JUDGED), runs=(ran(),), shown={}, comments_since=OLD - timedelta(seconds=1)), ["DeliverResult"]),
     ("runs for days, and was told when that began",
      facts(asked(at=THREE_DAYS), runs=(ran("in_progress"),), shown={}, last_at=OLD), []),
     ("long ago", facts(asked(JUDGED, at=THREE_DAYS), shown={}, last_at=OLD), []),
@@ -219,10 +227,10 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
      facts(asked(**WAS_CLOSED, mode=Mode.BENCHMARK), pulls=(pull(is_draft=True),), shown={}), ["AskForJudging"]),
     ("closed, and open again, and asked for", facts(asked(**WAS_CLOSED), asked(JUDGED, attempt=2)), []),
     ("judged on one board, closed, and open again", facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), shown=TELLING_BOTH),
-     ["Tell", "AskForJudging"]),
+     ["UpdateComment", "AskForJudging"]),
     ("cancelled by its author, closed, and open again", facts(asked(CANCELLED), shown=telling(asked(), "ended")), []),
     ("asked for by a command, closed, and open again",
-     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100, reason="/rank, comment 5"), shown=TELLING_BOTH), ["Tell"]),
+     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100, reason="/rank, comment 5"), shown=TELLING_BOTH), ["UpdateComment"]),
     ("a head without a request, of a banned author", facts(moderated=BANNED), []),
     ("its author is banned no more", facts(asked(CANCELLED, note="the author was banned"), shown={}), ["AskForJudging"]),
     # Merges.
@@ -234,9 +242,9 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("makes a row, and the settings ban its author",
      facts(asked(JUDGED), places=ROW, bans=(Ban(user_id=7, reason="Cheats."),)), []),
     ("makes a row, and was opened again for another board",
-     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), places=ROW, shown={}, runs=(ran(),)), ["Deliver", "AskForJudging"]),
+     facts(asked(JUDGED), asked(**WAS_CLOSED, **ON_H100), places=ROW, shown={}, runs=(ran(),)), ["DeliverResult", "AskForJudging"]),
     ("makes a row, and another's event was lost",
-     facts(asked(JUDGED), places=ROW, pulls=(pull(number=13), pull()), published_at=None), ["MergePull", "Publish", "AskForJudging"]),
+     facts(asked(JUDGED), places=ROW, pulls=(pull(number=13), pull()), published_at=None), ["MergePull", "PublishSite", "AskForJudging"]),
     ("makes a row, just now", facts(asked(JUDGED, at=LATE), places=ROW), []),
     ("makes a row, and a maintainer merges", facts(asked(JUDGED), places=ROW, merges=False), []),
     ("makes a row, and a machine is away",
@@ -246,10 +254,10 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
      facts(asked(JUDGED), WAITING, pulls=(), closed=(pull(is_open=False, merged=True),),
            runs=(ran("queued", WAITING),), shown=TELLING_BOTH), []),
     ("was merged, and nobody has started it",
-     facts(WAITING, pulls=(), closed=(pull(is_open=False, merged=True),)), ["Start"]),
+     facts(WAITING, pulls=(), closed=(pull(is_open=False, merged=True),)), ["StartRun"]),
     ("another commit was merged",
-     facts(WAITING, pulls=(), closed=(pull(is_open=False, merged=True, head_sha=NEWER),)), ["End"]),
-    ("was closed, and something waits", facts(WAITING, pulls=(), closed=(pull(is_open=False),)), ["End"]),
+     facts(WAITING, pulls=(), closed=(pull(is_open=False, merged=True, head_sha=NEWER),)), ["EndRequest"]),
+    ("was closed, and something waits", facts(WAITING, pulls=(), closed=(pull(is_open=False),)), ["EndRequest"]),
     ("improves nothing for two weeks, and a machine is away",
      facts(asked(JUDGED), WAITING, places=BEHIND, pulls=(pull(updated_at=LONG_AGO),), runs=(ran("queued", WAITING),),
            shown=TELLING_BOTH), []),
@@ -259,7 +267,7 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     # Entries that improve nothing.
     ("improves nothing", facts(asked(JUDGED), places=BEHIND), []),
     ("improves nothing for two weeks", facts(asked(JUDGED), places=BEHIND, pulls=(pull(updated_at=LONG_AGO),)),
-     ["Close"]),
+     ["ClosePull"]),
     ("behind on one board, and held back on another for two weeks",
      facts(asked(JUDGED), replace(WAITING, ending=asked(JUDGED, at=LONG_AGO).ending), places=BEHIND, shown=TELLING_BOTH,
            pulls=(pull(updated_at=LONG_AGO),)), []),
@@ -273,14 +281,14 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("of a banned author", facts(asked(JUDGED), duels=(DUE,), moderated=BANNED), []),
     ("judged a moment ago", facts(asked(JUDGED, at=LATE), duels=(DUE,)), []),
     ("the duel is asked for", facts(asked(JUDGED), rematch(at=LATE), duels=(DUE,)), []),
-    ("nobody has started it", facts(asked(JUDGED), rematch(), duels=(DUE,)), ["Start"]),
-    ("merged, and nobody has started it", facts(asked(JUDGED), rematch(), duels=(DUE,), pulls=()), ["Start"]),
+    ("nobody has started it", facts(asked(JUDGED), rematch(), duels=(DUE,)), ["StartRun"]),
+    ("merged, and nobody has started it", facts(asked(JUDGED), rematch(), duels=(DUE,), pulls=()), ["StartRun"]),
     ("it was judged, and decided nothing", facts(asked(JUDGED), rematch(JUDGED), duels=(DUE,)), []),
     ("it failed", facts(asked(JUDGED), rematch(FAILED), duels=(DUE,), shown=telling(rematch(), "ended")), []),
     ("judged, and there is another champion", facts(asked(JUDGED), rematch(JUDGED), duels=(WITH_ANOTHER,)),
      ["Rematch"]),
     ("its author asks for it", facts(asked(JUDGED), asked(attempt=2, at=LATE), duels=(DUE,)), []),
-    ("due no more", facts(asked(JUDGED), rematch()), ["End"]),
+    ("due no more", facts(asked(JUDGED), rematch()), ["EndRequest"]),
     ("due once more", facts(asked(JUDGED), rematch(EndState.SUPERSEDED), duels=(DUE,),
                             shown=telling(rematch(), "ended")), ["Rematch"]),
     # Provisional rows.
@@ -301,16 +309,16 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
      facts(asked(JUDGED), rematch(JUDGED, UNSURE), provisional=(STILL_UNSURE,)), ["Rematch"]),
     ("it was not accepted when it was judged again", facts(asked(JUDGED), rematch(JUDGED, UNSURE), provisional=(UNSURE,)), []),
     ("its judging is asked for", facts(asked(JUDGED), rematch(of=UNSURE, at=LATE), provisional=(UNSURE,)), []),
-    ("its judging has not started", facts(asked(JUDGED), rematch(of=UNSURE), provisional=(UNSURE,)), ["Start"]),
-    ("provisional no more", facts(asked(JUDGED), rematch(of=UNSURE)), ["End"]),
+    ("its judging has not started", facts(asked(JUDGED), rematch(of=UNSURE), provisional=(UNSURE,)), ["StartRun"]),
+    ("provisional no more", facts(asked(JUDGED), rematch(of=UNSURE)), ["EndRequest"]),
     # Several comments of ours.
-    ("two first comments", facts(asked(JUDGED), spare={77: 12}), ["Drop"]),
+    ("two first comments", facts(asked(JUDGED), spare={77: 12}), ["DeleteComment"]),
     # Publication.
-    ("never published", facts(asked(JUDGED), published_at=None), ["Publish"]),
-    ("published before", facts(asked(JUDGED), published_at=OLD - timedelta(seconds=1)), ["Publish"]),
+    ("never published", facts(asked(JUDGED), published_at=None), ["PublishSite"]),
+    ("published before", facts(asked(JUDGED), published_at=OLD - timedelta(seconds=1)), ["PublishSite"]),
     ("published since", facts(asked(JUDGED), published_at=OLD), []),
     ("decided since it was published", facts(asked(JUDGED), published_at=OLD, decided_at=OLD + timedelta(seconds=1)),
-     ["Publish"]),
+     ["PublishSite"]),
     ("decided a moment ago", facts(asked(JUDGED), published_at=OLD, decided_at=LATE), []),
     ("a test is not published", facts(asked(JUDGED, mode=Mode.TEST), published_at=None), []),
 ]  # fmt: skip
@@ -384,7 +392,7 @@ def test_the_reconciler_catches_up_after_an_outage_a_few_at_a_time() -> None:
     last_at = FOUR_DAYS
     for now in (NOW + timedelta(minutes=15) * run for run in range(12)):
         steps = plan(RepositoryState(now=now, default_branch="main", pulls=tuple(unheard.values()), last_at=last_at))
-        assert len(steps) == MAX_OFFERS if last_at == FOUR_DAYS else len(steps) <= MAX_OFFERS
+        assert len(steps) == MAX_LOST_EVENTS if last_at == FOUR_DAYS else len(steps) <= MAX_LOST_EVENTS
         for step in steps:
             assert isinstance(step, AskForJudging)
             del unheard[step.pull.number]
@@ -746,7 +754,7 @@ def test_a_repeated_step_of_the_plan_changes_nothing(scene: Scene, capsys: pytes
         context = workflow.context(github, "main")
         now = datetime.now(UTC) + SOON
         steps = plan(gather(context, now))
-        assert names(steps) == ["Deliver"]
+        assert names(steps) == ["DeliverResult"]
         said = [act(step, context, now) for step in (*steps, *steps)]
     assert "merged" in said[0] and len(scene.judgements()) == 1 and pull.merged_at
     assert len(scene.runs("publish.yml")) == 1 and "rank 1 of 1" in scene.comment(pull.number)
@@ -890,7 +898,7 @@ def test_a_request_judged_after_the_plan_stays_judged(scene: Scene, capsys: pyte
     workflow = Workflow()
     with workflow.github() as github:
         context = workflow.context(github, "main")
-        step = End(request=status.request, state=EndState.CANCELLED, note="the pull request was closed")
+        step = EndRequest(request=status.request, state=EndState.CANCELLED, note="the pull request was closed")
         assert act(step, context, datetime.now(UTC)).endswith("already ended differently")
     assert scene.comment(pull.number) == before and scene.checks() == ["PullRank / CPU: success"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.records.errors import PullRankError, SubmissionError
 from harness.task.submission import Submission, read_directives
 from harness.task.task import Task
-from scripts.bot.admission.admission import Admission, Competition, Offer, Refused, admit, merged_by_others
+from scripts.bot.admission.admission import Admission, Competition, PullContents, Refused, admit, merged_by_others
 from scripts.bot.admission.path_rule import SubmissionPath
 from scripts.common.git_command import blob_sha
 from scripts.competition.repository import ROOT
@@ -86,7 +86,7 @@ def prepare(
 def _admit(entry: SubmissionPath, submission: Submission, task: Task, author: Account, settings: Settings) -> Admission:
     source = submission.source
     blob = BlobInfo(sha=blob_sha(source), mode="100644", size=len(source))
-    offer = Offer(
+    contents = PullContents(
         pull=_pull_to_be(author),
         blob=blob,
         source=source,
@@ -94,7 +94,7 @@ def _admit(entry: SubmissionPath, submission: Submission, task: Task, author: Ac
         merged=merged_by_others(ROOT, entry),
         given=tuple(path.read_bytes() for path in (*task.templates.values(), *(one.path for one in task.examples))),
     )
-    return admit(entry, offer, Competition(settings=settings))
+    return admit(entry, contents, Competition(settings=settings))
 
 
 def _pull_to_be(author: Account) -> PullRequest:

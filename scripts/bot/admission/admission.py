@@ -53,11 +53,12 @@ class Competition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
+class PullContents:
     """The contents of a pull request, as admission reads them.  Fields that are not needed are not read and stay empty.
 
-    `merged` are the merged files of others for the task, `given` the task's own templates and examples.  `origin` is
-    this offer of the file, and `origins` the accounts' first ones in the ledger; a file that is nobody's own has none.
+    `merged` are the merged files of others for the task, `given` the task's own templates and examples.  `origin`
+    records that its author offers this file here, and `origins` are the accounts' first offers of it in the ledger; a
+    file that is nobody's own has none.
     """
 
     pull: PullRequest
@@ -118,60 +119,60 @@ def why_banned(user_id: int, login: str, settings: Settings, moderated: Moderate
     return ban.reason if ban else ""
 
 
-def find_entry(offer: Offer, competition: Competition) -> SubmissionPath | TaskChange | Contribution:
+def find_entry(contents: PullContents, competition: Competition) -> SubmissionPath | TaskChange | Contribution:
     """The kind of a pull request, by its changed files.
 
     Raises:
         Refused: it looks like a submission, but is not in its place.
     """
-    login = folder_of(offer.pull.author, competition)
-    change = classify(offer.files, login)
+    login = folder_of(contents.pull.author, competition)
+    change = classify(contents.files, login)
     if isinstance(change, Misplaced):
         renamed = f" You first took part as `{login}`, and your folders keep that name even if you rename your account."
-        raise Refused(change.reason + (renamed if offer.pull.author.login != login else ""))
+        raise Refused(change.reason + (renamed if contents.pull.author.login != login else ""))
     return change
 
 
-def admit(entry: SubmissionPath, offer: Offer, competition: Competition) -> Admission:
+def admit(entry: SubmissionPath, contents: PullContents, competition: Competition) -> Admission:
     """Admit a file in its place to judging.
 
     Raises:
         Refused: names the first thing that is wrong with it.
     """
-    task = require_task(entry, offer, competition)
-    blob = require_plain(entry, offer, competition)
-    require_kernel(entry, offer, task)
-    require_original(entry, offer, competition)
+    task = require_task(entry, contents, competition)
+    blob = require_plain(entry, contents, competition)
+    require_kernel(entry, contents, task)
+    require_original(entry, contents, competition)
     boards = require_boards(task, competition)
-    wanted = require_directives(entry, offer.source)
+    wanted = require_directives(entry, contents.source)
     return Admission(
         entry=entry,
         task=task,
         blob=blob,
-        digest=hashlib.sha256(offer.source).hexdigest(),
+        digest=hashlib.sha256(contents.source).hexdigest(),
         gpus=require_gpus(wanted, task, boards, competition) or boards,
         boards=boards,
     )
 
 
-def require_task(entry: SubmissionPath, offer: Offer, competition: Competition) -> Task:
+def require_task(entry: SubmissionPath, contents: PullContents, competition: Competition) -> Task:
     """The task of that name, if it takes that language."""
-    if not offer.task:
+    if not contents.task:
         near = did_you_mean(entry.task, competition.task_names).replace("'", "`") or "."
         tasks = ", ".join(f"`{name}`" for name in competition.task_names) or "none yet"
         raise Refused(f"There is no task {inline(entry.task)}{near} The tasks: {tasks}.")
-    if entry.name != offer.task.submission_name:
-        wanted = entry_path(entry.task, entry.login, offer.task.submission_name)
+    if entry.name != contents.task.submission_name:
+        wanted = entry_path(entry.task, entry.login, contents.task.submission_name)
         raise Refused(f"The task `{entry.task}` takes no {entry.name.rpartition('.')[2]} file. Write `{wanted}`.")
-    return offer.task
+    return contents.task
 
 
 # The file.
 
 
-def require_plain(entry: SubmissionPath, offer: Offer, competition: Competition) -> BlobInfo:
+def require_plain(entry: SubmissionPath, contents: PullContents, competition: Competition) -> BlobInfo:
     """The file's blob, if it is a plain file and not too large."""
-    blob = offer.blob
+    blob = contents.blob
     if blob is None:
         raise Refused(f"`{entry.path}` is not a file. Add a plain file, not a link or a submodule.")
     if not blob.is_plain:
@@ -186,9 +187,9 @@ def require_plain(entry: SubmissionPath, offer: Offer, competition: Competition)
     return blob
 
 
-def require_kernel(entry: SubmissionPath, offer: Offer, task: Task) -> None:
+def require_kernel(entry: SubmissionPath, contents: PullContents, task: Task) -> None:
     """Raise Refused unless the text is readable and, for refereed tasks, defines `custom_kernel`."""
-    submission = Submission(login=entry.login, source=offer.source, name=entry.name)
+    submission = Submission(login=entry.login, source=contents.source, name=entry.name)
     if fault := submission.find_fault(needs_kernel=task.is_refereed):
         raise Refused(f"This file cannot be judged: {inline(fault, 400)}")
     if found := find_invisible(submission.text):
@@ -224,15 +225,15 @@ def require_directives(entry: SubmissionPath, source: bytes) -> tuple[str, ...]:
     return directives.gpus
 
 
-def require_original(entry: SubmissionPath, offer: Offer, competition: Competition) -> None:
+def require_original(entry: SubmissionPath, contents: PullContents, competition: Competition) -> None:
     """Raise Refused if the file is a copy of one that somebody else offered earlier, or that was merged."""
-    if offer.origin:
-        known = (offer.origin, *offer.origins)
-        require_first(offer.origin.user_id, known, competition.settings, competition.moderated)
+    if contents.origin:
+        known = (contents.origin, *contents.origins)
+        require_first(contents.origin.user_id, known, competition.settings, competition.moderated)
     # Of these, it is known when they were offered.
-    dated = {one.login.casefold() for one in offer.origins}
-    merged = [one for one in offer.merged if one.login.casefold() not in dated]
-    original = find_original(offer.source, entry.name, merged, offer.given)
+    dated = {one.login.casefold() for one in contents.origins}
+    merged = [one for one in contents.merged if one.login.casefold() not in dated]
+    original = find_original(contents.source, entry.name, merged, contents.given)
     if original:
         raise Refused(
             f"Except for names, comments and layout, this is the merged submission of `{original.login}` for "

@@ -126,7 +126,7 @@ def _overview(file: FileFacts | None, boards: Sequence[BoardSection]) -> str:
     if all(board.is_done for board in boards) and len(boards) < 2:
         return ""
     rows = (
-        f"| {_lamp(one)}\u00a0`{one.gpu}` | {one.mode} | {_state(one, file)} |" for one in (b.facts for b in boards)
+        f"| {_emoji(one)}\u00a0`{one.gpu}` | {one.mode} | {_state(one, file)} |" for one in (b.facts for b in boards)
     )
     return "\n".join(["| Board | Mode | State |", "| :-- | :-- | :-- |", *rows])
 
@@ -136,7 +136,7 @@ def _state(facts: BoardMarker, file: FileFacts | None) -> str:
     return facts.summary + of
 
 
-def _lamp(facts: BoardMarker) -> str:
+def _emoji(facts: BoardMarker) -> str:
     if facts.state is BoardState.DONE:
         return "🟢" if facts.accepted else "🔴"
     return "🟡" if facts.state is BoardState.QUEUED else "⚪"

@@ -34,7 +34,7 @@ MAX_ROUNDS = 5
 """Attempts to add reports that were overwritten; after that, the reconciler does it."""
 
 
-def tell(
+def show_state(
     record: PullRecord,
     check: Check,
     github: GitHub,
@@ -60,10 +60,10 @@ def tell(
     except GitHubError as error:
         if not error.is_of_no_commit:
             raise
-    return tell_comment(record, github, {check.external_id}, section=section, notice=notice)
+    return update_comment(record, github, {check.external_id}, section=section, notice=notice)
 
 
-def tell_comment(
+def update_comment(
     record: PullRecord,
     github: GitHub,
     ours: Collection[str],
@@ -83,7 +83,7 @@ def find_ours(number: int, github: GitHub) -> tuple[Comment | None, PullComment]
     return known, read_comment(known.body if known else "")
 
 
-def remark(record: PullRecord, head_sha: str, text: str, github: GitHub) -> None:
+def add_remark(record: PullRecord, head_sha: str, text: str, github: GitHub) -> None:
     """Put a remark at the top of the comment, unless it is there, and below a remark on boards that were left out."""
     known, kept = find_ours(record.number, github)
     old = kept.notice

@@ -42,8 +42,8 @@ from scripts.bot.intake.decision import (
     make_requests,
     mode_of,
     newcomer,
-    over,
     ranked_beside,
+    why_unranked,
 )
 from scripts.bot.intake.events import CommentEvent
 from scripts.bot.intake.replies import HELP, WITHDRAWAL, show
@@ -84,7 +84,7 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
         return _cancel(event.comment, command.gpus, facts)
     if command.verb is Verb.WITHDRAW:
         return _withdraw(event.comment, command.gpus, facts)
-    change = find_entry(facts.offer, facts.competition)
+    change = find_entry(facts.contents, facts.competition)
     if not isinstance(change, SubmissionPath):
         raise Refused(f"This pull request does not change a submission, so `/{command.verb}` has nothing to do.")
     if command.verb is Verb.SHOW:
@@ -92,7 +92,7 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     # A merged pull request cannot be reopened, but some boards may not have judged it yet.
     if not (facts.pull.is_open or facts.pull.merged):
         raise Refused("This pull request is closed. Reopen it to have it judged.")
-    admission = admit(change, facts.offer, facts.competition)
+    admission = admit(change, facts.contents, facts.competition)
     gpus = require_gpus(command.gpus, admission.task, admission.boards, facts.competition) or admission.gpus
     if command.verb is Verb.RERUN:
         modes = {gpu: _mode_to_repeat(facts, admission, gpu) for gpu in gpus}
@@ -112,7 +112,7 @@ def _show(entry: SubmissionPath, facts: EventFacts) -> str:
 
 def _check(comment: Comment, facts: EventFacts) -> Decision:
     _require_maintainer(Verb.CHECK, facts)
-    if not isinstance(find_entry(facts.offer, facts.competition), TaskChange):
+    if not isinstance(find_entry(facts.contents, facts.competition), TaskChange):
         raise Refused("`/check` runs changed tasks, and this pull request changes none.")
     # Any later update may be a push: GitHub may not report the time of a push to a fork yet.
     if max(facts.pull.head_at - _SOONEST_PUSH, facts.pull.updated_at - _SAME_MOMENT) > comment.created_at:
@@ -214,7 +214,7 @@ def _require_rankable(mode: Mode, gpus: Sequence[str], facts: EventFacts, admiss
     if mode is Mode.RANKED and facts.pull.is_draft:
         raise Refused("Drafts are not ranked. Mark the pull request as ready for review to have it ranked.")
     if mode is Mode.RANKED and not all(is_in_time(facts, admission, gpu) for gpu in gpus):
-        raise Refused(f"{over(admission)} `/test` and `/benchmark` still work, but nothing is ranked.")
+        raise Refused(f"{why_unranked(admission)} `/test` and `/benchmark` still work, but nothing is ranked.")
 
 
 def _mode_to_repeat(facts: EventFacts, admission: Admission, gpu: str) -> Mode:
@@ -290,7 +290,7 @@ def _ask_by_comment(
     return Decision(
         why=f"requests {len(asked)} of {len(modes)} boards",
         account=newcomer(facts, admission),
-        origin=facts.offer.origin,
+        origin=facts.contents.origin,
         requests=tuple(asked),
         notice=Notice(text=" ".join(remarks), tone=Tone.REMARK, left_out=tuple(left_out)) if remarks else None,
         is_settled=True,

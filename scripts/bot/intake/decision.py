@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from harness.records.counters import LaunchFilter
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
-from scripts.bot.admission.admission import Admission, Competition, Offer, find_known
+from scripts.bot.admission.admission import Admission, Competition, PullContents, find_known
 from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal
 from scripts.bot.comment.markers import Notice
 from scripts.bot.intake.slash import Command, Verb
@@ -41,7 +41,7 @@ class EventFacts:
     """
 
     now: datetime
-    offer: Offer
+    contents: PullContents
     competition: Competition
     history: tuple[RequestStatus, ...] = ()
     on_limited_boards: tuple[RequestStatus, ...] = ()
@@ -60,7 +60,7 @@ class EventFacts:
 
     @property
     def pull(self) -> PullRequest:
-        return self.offer.pull
+        return self.contents.pull
 
     @property
     def of_pull(self) -> tuple[RequestStatus, ...]:
@@ -98,7 +98,7 @@ def mode_of(facts: EventFacts, admission: Admission) -> tuple[Mode, str]:
         return Mode.BENCHMARK, ""
     if admission.task.is_open(facts.in_time_at):
         return Mode.RANKED, ""
-    return Mode.TEST, f"{over(admission)} This is tested but not ranked."
+    return Mode.TEST, f"{why_unranked(admission)} This is tested but not ranked."
 
 
 def is_in_time(facts: EventFacts, admission: Admission, gpu: str) -> bool:
@@ -114,7 +114,7 @@ def first_asked_at(facts: EventFacts, gpu: str) -> datetime | None:
     return last.request.in_time_at if last and is_ours else None
 
 
-def over(admission: Admission) -> str:
+def why_unranked(admission: Admission) -> str:
     task = admission.task
     if not task.ranks:
         return f"`{task.name}` is for practice only: its code was rewritten for another device."
@@ -260,7 +260,7 @@ def make_requests(
                 case=choice.case,
                 launches=choice.launches,
                 digest=admission.digest,
-                fingerprint=facts.offer.origin.fingerprint if facts.offer.origin else None,
+                fingerprint=facts.contents.origin.fingerprint if facts.contents.origin else None,
                 asked_at=facts.now,
                 first_asked_at=since if since < facts.now else None,
                 asked_by=by.id,

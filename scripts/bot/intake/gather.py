@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from harness.records.judgement import Judgement
 from harness.task.task import load_task
-from scripts.bot.admission.admission import Competition, Offer, Refused, find_entry, find_known, merged_by_others
+from scripts.bot.admission.admission import Competition, PullContents, Refused, find_entry, find_known, merged_by_others
 from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
@@ -63,32 +63,32 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     )
     permission = _permission(event, pull, context.github)
     is_obeyed = permission.can_write or not isinstance(event, CommentEvent) or _is_author(event, pull)
-    offer, task_faults = Offer(pull=pull), ""
+    contents, task_faults = PullContents(pull=pull), ""
     if is_obeyed and _needs_files(event):
         with context.open_fork() as fork:
-            offer, task_faults = _read_offer(event, pull, competition, context, fork)
-        if offer.source:
-            offer = _with_origins(offer, competition, branch, min(_happened_at(event, pull), now))
+            contents, task_faults = _read_offer(event, pull, competition, context, fork)
+        if contents.source:
+            contents = _with_origins(contents, competition, branch, min(_happened_at(event, pull), now))
     boards: tuple[Standings, ...] = ()
-    if offer.task and _verb(event) is Verb.SHOW:
-        branch.check_out(under(f"judgements/{offer.task.name}"))
-        boards = tuple(map(Tables(ledger, context.root).of, offered(offer.task, context.settings.gpus).boards))
+    if contents.task and _verb(event) is Verb.SHOW:
+        branch.check_out(under(f"judgements/{contents.task.name}"))
+        boards = tuple(map(Tables(ledger, context.root).of, offered(contents.task, context.settings.gpus).boards))
     history = ledger.requests(user_id=pull.author.id).facts
     judged: Mapping[str, Judgement] = {}
     if is_obeyed and _verb(event) is Verb.WITHDRAW:
         branch.check_out(these(one.request.place_of_judgement for one in ranked_beside(history, pull.number)))
         judged = _judged(history, pull, ledger)
-    limited = _boards_with_limits(offer, context.settings)
+    limited = _boards_with_limits(contents, context.settings)
     if limited:
         # A request may wait for a day before it runs.
         branch.check_out(requests_on(limited, (now - 2 * WINDOW).date()))
     return EventFacts(
         now=now,
-        offer=offer,
+        contents=contents,
         competition=competition,
         history=history,
         on_limited_boards=_requests_on(limited, ledger),
-        author_joined_at=_author_joined_at(event, pull, competition, context.github, now) if offer.source else None,
+        author_joined_at=_author_joined_at(event, pull, competition, context.github, now) if contents.source else None,
         has_merged=_has_merged(pull.author, competition, context.root),
         permission=permission,
         task_faults=task_faults,
@@ -114,10 +114,10 @@ def _has_merged(author: Account, competition: Competition, root: Path) -> bool:
     return any(root.glob(f"submissions/*/{known.login if known else author.login}/*"))
 
 
-def _boards_with_limits(offer: Offer, settings: Settings) -> list[str]:
+def _boards_with_limits(contents: PullContents, settings: Settings) -> list[str]:
     """The GPUs of the task whose boards have a limit of their own."""
     gpus = settings.gpus
-    return [gpu for gpu in (offer.task.gpus if offer.task else ()) if gpu in gpus and gpus[gpu].minutes_per_day]
+    return [gpu for gpu in (contents.task.gpus if contents.task else ()) if gpu in gpus and gpus[gpu].minutes_per_day]
 
 
 def _requests_on(gpus: Collection[str], ledger: Ledger) -> tuple[RequestStatus, ...]:
@@ -132,13 +132,13 @@ def _happened_at(event: Event, pull: PullRequest) -> datetime:
     return max(event.comment.created_at, pull.head_at)
 
 
-def _with_origins(offer: Offer, competition: Competition, branch: LedgerBranch, at: datetime) -> Offer:
-    """A submission's offer, made at a time, with the first offers of its file; unchanged if it is nobody's own."""
-    entry = find_entry(offer, competition)
+def _with_origins(contents: PullContents, competition: Competition, branch: LedgerBranch, at: datetime) -> PullContents:
+    """Add the first offers of a submission's file, where this one is made at `at`; unchanged if it is nobody's own."""
+    entry = find_entry(contents, competition)
     assert isinstance(entry, SubmissionPath)
-    mine, pull = own_fingerprint(offer.source, entry.name, offer.given), offer.pull
+    mine, pull = own_fingerprint(contents.source, entry.name, contents.given), contents.pull
     if not mine:
-        return offer
+        return contents
     branch.check_out(origins_of(entry.task, mine))
     origin = Origin(
         fingerprint=mine,
@@ -149,7 +149,7 @@ def _with_origins(offer: Offer, competition: Competition, branch: LedgerBranch, 
         head_sha=pull.head_sha,
         at=at,
     )
-    return replace(offer, origin=origin, origins=branch.ledger.origins(entry.task, mine))
+    return replace(contents, origin=origin, origins=branch.ledger.origins(entry.task, mine))
 
 
 def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
@@ -157,13 +157,13 @@ def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     competition = replace(
         facts.competition, accounts=ledger.accounts().facts, moderated=Moderated.after(ledger.moderations())
     )
-    history, offer = ledger.requests(user_id=facts.pull.author.id).facts, facts.offer
-    if offer.origin:
-        offer = replace(offer, origins=ledger.origins(offer.origin.task, offer.origin.fingerprint))
-    on_limited = _requests_on(_boards_with_limits(offer, competition.settings), ledger)
+    history, contents = ledger.requests(user_id=facts.pull.author.id).facts, facts.contents
+    if contents.origin:
+        contents = replace(contents, origins=ledger.origins(contents.origin.task, contents.origin.fingerprint))
+    on_limited = _requests_on(_boards_with_limits(contents, competition.settings), ledger)
     judged = _judged(history, facts.pull, ledger) if facts.judged else {}
     return replace(
-        facts, competition=competition, history=history, on_limited_boards=on_limited, offer=offer, judged=judged
+        facts, competition=competition, history=history, on_limited_boards=on_limited, contents=contents, judged=judged
     )
 
 
@@ -194,25 +194,25 @@ def _needs_files(event: Event) -> bool:
 
 def _read_offer(
     event: Event, pull: PullRequest, competition: Competition, context: BotContext, fork: Fork
-) -> tuple[Offer, str]:
+) -> tuple[PullContents, str]:
     """The changed files; also a submission's bytes, or the faults of tasks."""
-    offer = Offer(pull=pull, files=fork.changes(pull.head_sha))
+    contents = PullContents(pull=pull, files=fork.changes(pull.head_sha))
     try:
-        change = find_entry(offer, competition)
+        change = find_entry(contents, competition)
     except Refused:
-        return offer, ""
+        return contents, ""
     if isinstance(change, TaskChange):
         with open_tasks(fork, pull.head_sha) as tree:
-            return offer, tree.find_faults(change.tasks)
+            return contents, tree.find_faults(change.tasks)
     if not isinstance(change, SubmissionPath) or change.task not in competition.task_names:
-        return offer, ""
+        return contents, ""
     task = load_task(context.root / "tasks" / change.task)
     if _verb(event) is Verb.SHOW:
-        return replace(offer, task=task), ""
+        return replace(contents, task=task), ""
     blob, source = fork.read(pull.head_sha, change.path, context.settings.limits.file_kib * 1024)
     given = (*task.templates.values(), *(example.path for example in task.examples))
     return replace(
-        offer,
+        contents,
         blob=blob,
         source=source,
         task=task,

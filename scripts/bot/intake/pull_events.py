@@ -70,12 +70,12 @@ def _after_offering(event: PullEvent, facts: EventFacts) -> Decision:
         if not facts.pull.is_open:
             return Decision(why="no longer open", endings=ended)
         require_welcome(facts.pull.author, facts.competition)
-        change = find_entry(facts.offer, facts.competition)
+        change = find_entry(facts.contents, facts.competition)
         if isinstance(change, Contribution):
             return Decision(why="changes no submission and no task", endings=ended, is_settled=True)
         if isinstance(change, TaskChange):
             return Decision(why="changes tasks", endings=ended, notice=_about_tasks(change, facts))
-        return _ask_by_event(event, facts, admit(change, facts.offer, facts.competition), ended)
+        return _ask_by_event(event, facts, admit(change, facts.contents, facts.competition), ended)
     except Refused as refused:
         return Decision(why="refused", endings=ended, notice=Notice(text=f"**Not judged.** {refused}"))
 
@@ -90,14 +90,14 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
     fitting = fit(facts, wanted, mode, ended + replaced)
     if wanted and not fitting.gpus:
         notice = Notice(text=f"**Not judged.** {fitting.reasons}")
-        return Decision(why="refused by a limit", origin=facts.offer.origin, endings=ended, notice=notice)
+        return Decision(why="refused by a limit", origin=facts.contents.origin, endings=ended, notice=notice)
     asked = make_requests(facts, admission, fitting.gpus, mode, by=facts.pull.author, reason=event.action)
     if fitting.refused:
         remark = about_rest(fitting, mode)
     return Decision(
         why=f"requests {len(asked)} of {len(admission.gpus)} boards, {mode}",
         account=newcomer(facts, admission),
-        origin=facts.offer.origin,
+        origin=facts.contents.origin,
         requests=asked,
         endings=ended + tuple(pair for pair in replaced if pair[0].gpu in fitting.gpus),
         notice=Notice(text=remark, tone=Tone.REMARK, left_out=fitting.left_out) if remark else None,

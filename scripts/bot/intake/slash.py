@@ -96,7 +96,7 @@ def read_command(body: str) -> Command | None:
     Raises:
         SlashError: there are several, or it is malformed.
     """
-    commands = [command for line in _spoken(_LINE_END.split(body)) if (command := _read_line(line))]
+    commands = [command for line in _outside_code(_LINE_END.split(body)) if (command := _read_line(line))]
     if len(commands) > 1:
         one, other = commands[:2]
         raise SlashError(f"Only one command per comment. Write `{one}` and `{other}` in separate comments.")
@@ -113,14 +113,14 @@ def _read_line(line: str) -> Command | None:
     return _read_arguments(Verb(verb), line[word.end() :].split())
 
 
-def _spoken(lines: list[str]) -> list[str]:
+def _outside_code(lines: list[str]) -> list[str]:
     """The lines outside of code fences; lines inside become empty."""
-    spoken, in_code = [], False
+    outside, in_code = [], False
     for line in lines:
         is_fence = bool(_CODE_FENCE.match(line))
-        spoken.append("" if in_code or is_fence else line)
+        outside.append("" if in_code or is_fence else line)
         in_code ^= is_fence
-    return spoken
+    return outside
 
 
 def _read_arguments(verb: Verb, arguments: list[str]) -> Command:
@@ -138,7 +138,7 @@ def _read_arguments(verb: Verb, arguments: list[str]) -> Command:
                 raise SlashError(f"`/profile` takes `{name}=` once.")
             launches[name] = _require_regex(regex) if regex else int(number)
         else:
-            raise SlashError(f"{inline(argument, 60)} is not an argument of `/{verb}`. {_way_out(verb, argument)}")
+            raise SlashError(f"{inline(argument, 60)} is not an argument of `/{verb}`. {_hint(verb, argument)}")
     if len(gpus) > MAX_GPUS:
         raise SlashError(f"That names {len(gpus)} GPUs; the limit is {MAX_GPUS}. `/{verb}` alone means every board.")
     if len(cases) > 1:
@@ -161,7 +161,7 @@ def _filter_of(launches: Mapping[str, str | int]) -> LaunchFilter:
         raise SlashError(f"{limits}, as in `/profile kernel=gemm skip=3 count=1`.") from None
 
 
-def _way_out(verb: Verb, argument: str) -> str:
+def _hint(verb: Verb, argument: str) -> str:
     if argument.startswith(("kernel=", "skip=", "count=")):
         if verb is not Verb.PROFILE:
             return "`/profile kernel=gemm skip=3 count=1` chooses launches of a call; no other command does."

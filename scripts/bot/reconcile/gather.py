@@ -69,14 +69,14 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         decisions = ledger.moderations()
         moderated, decided_at = Moderated.after(decisions), max((one.at for one in decisions), default=None)
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
-        lively = {(task, gpu) for task, gpu in _lively(branch, statuses, since) if gpu in settings.gpus}
-        branch.check_out(boards(lively | {(one.request.task, one.request.gpu) for one in of_heads}))
+        active = {(task, gpu) for task, gpu in _active_boards(branch, statuses, since) if gpu in settings.gpus}
+        branch.check_out(boards(active | {(one.request.task, one.request.gpu) for one in of_heads}))
         tables = Tables(ledger, context.root)
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
-        lively_tables = [table for name in sorted(lively) if (table := tables.find(*name))]
-        duels = tuple(find_due_rows(lively_tables))
-        holds = tuple(find_holds(lively_tables, decisions, now))
-        provisional = find_provisional_rows(lively_tables, now)
+        active_tables = [table for name in sorted(active) if (table := tables.find(*name))]
+        duels = tuple(find_due_rows(active_tables))
+        holds = tuple(find_holds(active_tables, decisions, now))
+        provisional = find_provisional_rows(active_tables, now)
         if of_rows := {row.pull_request for row in (*duels, *provisional)}:
             branch.check_out(requests_of_pulls(of_rows))
             statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
@@ -114,7 +114,7 @@ def _opened(statuses: Iterable[RequestStatus], root: Path, now: datetime) -> fro
     return frozenset(board.task.name for board in found if board and board.task.is_open(now))
 
 
-def _lively(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:
+def _active_boards(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:
     """The boards whose rows may be due to be judged again: reading all boards would take too long."""
     if any(decision.at >= since for decision in branch.ledger.moderations()):
         return boards_in(branch.names)

@@ -1,17 +1,17 @@
 """Plan the steps that make GitHub match the ledger.  Pure: a few lists in, steps out.
 
-open, never had a run          ──▶  Start          start evaluate.yml again
-open, its run has ended        ──▶  Deliver        the run's result; without a judgement: failed, and requested again
-open, no longer wanted         ──▶  End            banned; or the event that should have ended it was lost
-withdrawn, its run goes on     ──▶  Stop           its run, which takes a machine's time
-the comment is out of date     ──▶  Tell           that it is queued; how it ended: Tell, or Deliver again
-first, and never reviewed      ──▶  Hold           its time needed no review until it came to lead
+open, never had a run          ──▶  StartRun       start evaluate.yml again
+open, its run has ended        ──▶  DeliverResult  if there is no judgement: failed, and requested again
+open, no longer wanted         ──▶  EndRequest     banned; or the event that should have ended it was lost
+withdrawn, its run goes on     ──▶  StopRun        it takes a machine's time
+the comment is out of date     ──▶  UpdateComment  that it is queued, or how it ended; or DeliverResult again
+first, and never reviewed      ──▶  HoldJudgement  its time needed no review until it came to lead
 its row's duel is due          ──▶  Rematch        judge it again, against the current champion
 its row is provisional         ──▶  Rematch        judge it again, when its machine has nothing else to do
 judged, it makes a row         ──▶  MergePull
-judged, improves nothing       ──▶  Close          after two weeks without activity
-our comment is there twice     ──▶  Drop           the younger one
-judged since the last build    ──▶  Publish
+judged, improves nothing       ──▶  ClosePull      after two weeks without activity
+our comment is there twice     ──▶  DeleteComment  the younger one
+judged since the last build    ──▶  PublishSite
 one of its events was lost, or
 its task is open again         ──▶  AskForJudging  as intake would have done; last, because it may take long
 
@@ -49,7 +49,7 @@ LONGEST_LOOK_BACK = timedelta(days=14)
 QUIET = timedelta(days=14)
 MERGE_WAIT = timedelta(hours=1)
 """A merge waits this long for the pull request's other boards, so that its author can fix what fails there."""
-MAX_OFFERS = 20
+MAX_LOST_EVENTS = 20
 """Pull requests to reread per run, drawn at random: each costs a clone of the ledger and a few fetches."""
 OFTEN = timedelta(hours=1)
 """For this long after an update, every run rereads a pull request that has no requests; it may be refused for good."""
@@ -79,26 +79,26 @@ class _OfPull:
         return f"#{self.pull.number}"
 
 
-class Start(_OfRequest):
+class StartRun(_OfRequest):
     """An open request without a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stop(_OfRequest):
+class StopRun(_OfRequest):
     """A run of a request that has ended: the run that ended the request failed to stop it."""
 
     run: WorkflowRun
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deliver(_OfRequest):
+class DeliverResult(_OfRequest):
     """A run has ended, but its result was not delivered.  `run` is None if it is not among the runs that were read."""
 
     run: WorkflowRun | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class End(_OfRequest):
+class EndRequest(_OfRequest):
     """A request that is no longer wanted; `runs` are those that still work on it."""
 
     state: EndState
@@ -107,7 +107,7 @@ class End(_OfRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tell(_OfRequest):
+class UpdateComment(_OfRequest):
     """A request that the comment must show; `ending` is None while it is open."""
 
     ending: Ending | None
@@ -118,7 +118,7 @@ class Rematch(_OfRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hold:
+class HoldJudgement:
     """A judgement of a first row that needs a review."""
 
     decision: Moderation
@@ -132,7 +132,7 @@ class MergePull(_OfRequest):
     """Merge the pull request of a judged request."""
 
 
-class Close(_OfPull):
+class ClosePull(_OfPull):
     """Close a pull request that improves nothing."""
 
 
@@ -144,7 +144,7 @@ class AskForJudging(_OfPull):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drop:
+class DeleteComment:
     """A second comment of ours: two runs each wrote the first."""
 
     number: int
@@ -156,11 +156,24 @@ class Drop:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Publish:
+class PublishSite:
     name = "publish"
 
 
-Step = Start | Stop | Deliver | End | Tell | Hold | Rematch | AskForJudging | MergePull | Close | Drop | Publish
+Step = (
+    StartRun
+    | StopRun
+    | DeliverResult
+    | EndRequest
+    | UpdateComment
+    | HoldJudgement
+    | Rematch
+    | AskForJudging
+    | MergePull
+    | ClosePull
+    | DeleteComment
+    | PublishSite
+)
 
 
 # What the plan depends on.
@@ -254,19 +267,19 @@ def look_back(now: datetime, last_at: datetime | None) -> datetime:
 
 def plan(facts: RepositoryState) -> tuple[Step, ...]:
     """Plan the steps.  Pure."""
-    offers = _offers(facts)
-    offered = {offer.pull.number for offer in offers}  # These still need judgings, so they are not merged now.
-    ready = [pull for pull in _ours(facts) if not pull.is_draft and pull.number not in offered]
+    lost = _lost_events(facts)
+    unjudged = {event.pull.number for event in lost}  # These still need judgings, so they are not merged now.
+    ready = [pull for pull in _ours(facts) if not pull.is_draft and pull.number not in unjudged]
     steps: list[Step] = list(_for_live_runs(facts))
     steps += [step for status in facts.statuses if (step := _for_request(status, facts))]
-    steps += (Hold(decision=decision) for decision in facts.holds)
+    steps += (HoldJudgement(decision=decision) for decision in facts.holds)
     steps += (rematches := [*_for_duels(facts)])
     steps += _for_provisional(facts, {step.request.gpu for step in rematches})
     steps += [step for pull in ready for step in _for_judged(pull, facts)]
-    steps += [Drop(number=number, comment_id=comment_id) for comment_id, number in facts.spare.items()]
+    steps += [DeleteComment(number=number, comment_id=comment_id) for comment_id, number in facts.spare.items()]
     if not _is_published(facts):
-        steps.append(Publish())
-    return (*steps, *offers)
+        steps.append(PublishSite())
+    return (*steps, *lost)
 
 
 def _for_live_runs(facts: RepositoryState) -> Iterator[Step]:
@@ -278,7 +291,7 @@ def _for_live_runs(facts: RepositoryState) -> Iterator[Step]:
     }
     for run in facts.runs:
         if not run.is_done and (request := withdrawn.get(run.title)):
-            yield Stop(request=request, run=run)
+            yield StopRun(request=request, run=run)
 
 
 def _for_request(status: RequestStatus, facts: RepositoryState) -> Step | None:
@@ -291,24 +304,24 @@ def _for_request(status: RequestStatus, facts: RepositoryState) -> Step | None:
         return replace(end, runs=tuple(run for run in runs if not run.is_done))
     if any(not run.is_done for run in runs):
         return _shown(status.request, None, facts)
-    return Deliver(request=status.request, run=runs[-1]) if runs else Start(request=status.request)
+    return DeliverResult(request=status.request, run=runs[-1]) if runs else StartRun(request=status.request)
 
 
-def _why_unwanted(request: Request, facts: RepositoryState) -> End | None:
+def _why_unwanted(request: Request, facts: RepositoryState) -> EndRequest | None:
     if facts.is_banned(request.user_id, request.login):
-        return End(request=request, state=EndState.CANCELLED, note="its author is banned")
+        return EndRequest(request=request, state=EndState.CANCELLED, note="its author is banned")
     if request.is_rematch:
         is_due = any(due.is_of(request) for due in (*facts.duels, *facts.provisional))
-        return None if is_due else End(request=request, state=EndState.SUPERSEDED, note="it is no longer due")
+        return None if is_due else EndRequest(request=request, state=EndState.SUPERSEDED, note="it is no longer due")
     pull = next((pull for pull in (*facts.pulls, *facts.closed) if pull.number == request.pull_request), None)
     if not pull:
         return None
     if not (pull.is_open or pull.merged):
-        return End(request=request, state=EndState.CANCELLED, note="the pull request was closed")
+        return EndRequest(request=request, state=EndState.CANCELLED, note="the pull request was closed")
     if pull.head_sha != request.head_sha:
-        return End(request=request, state=EndState.SUPERSEDED, note="there is a newer commit")
+        return EndRequest(request=request, state=EndState.SUPERSEDED, note="there is a newer commit")
     if pull.is_open and pull.is_draft and request.is_ranked:
-        return End(request=request, state=EndState.CANCELLED, note="the pull request became a draft")
+        return EndRequest(request=request, state=EndState.CANCELLED, note="the pull request became a draft")
     return None
 
 
@@ -320,14 +333,14 @@ def _shown(request: Request, ending: Ending | None, facts: RepositoryState) -> S
     of_pull = facts.shown.get(request.pull_request, ())
     state = next((board.state for board in of_pull if board.request == request.id), None)
     if not ending:
-        return None if state else Tell(request=request, ending=None)
+        return None if state else UpdateComment(request=request, ending=None)
     if state not in (None, BoardState.QUEUED):
         return None
     if ending.state is EndState.JUDGED:
-        return Deliver(request=request, run=next(reversed(facts.runs_of(request)), None))
+        return DeliverResult(request=request, run=next(reversed(facts.runs_of(request)), None))
     if not state:
         return None  # No author is waiting for it.
-    return Tell(request=request, ending=ending)
+    return UpdateComment(request=request, ending=ending)
 
 
 def _newest(request: Request, facts: RepositoryState) -> Request:
@@ -388,7 +401,7 @@ def _for_judged(pull: PullRequest, facts: RepositoryState) -> Iterator[Step]:
     may_rank = [one for one in of_head if _may_rank(one) and _newest(one.request, facts) == one.request]
     improves_nothing = bool(places) and not rows and all(one.request.id in places for one in may_rank)
     if improves_nothing and not waiting and pull.updated_at <= facts.now - QUIET:
-        yield Close(pull=pull)
+        yield ClosePull(pull=pull)
 
 
 def _may_rank(status: RequestStatus) -> bool:
@@ -397,7 +410,7 @@ def _may_rank(status: RequestStatus) -> bool:
     return bool(status.request.is_ranked and end and (end.state is EndState.FAILED or end.verdict is Verdict.ACCEPTED))
 
 
-def _offers(facts: RepositoryState) -> list[AskForJudging]:
+def _lost_events(facts: RepositoryState) -> list[AskForJudging]:
     missed = [
         pull
         for pull in _ours(facts)
@@ -407,11 +420,11 @@ def _offers(facts: RepositoryState) -> list[AskForJudging]:
         and is_lost(pull, facts.of_pull[pull.number], facts.opened)
     ]
     # At random: otherwise those that never get requests would block the others each time.
-    drawn = Random(facts.now.timestamp()).sample(missed, min(len(missed), MAX_OFFERS))  # noqa: S311  no secret
-    return [AskForJudging(pull=pull, happened_at=_offered_at(pull, facts)) for pull in drawn]
+    drawn = Random(facts.now.timestamp()).sample(missed, min(len(missed), MAX_LOST_EVENTS))  # noqa: S311  no secret
+    return [AskForJudging(pull=pull, happened_at=_lost_at(pull, facts)) for pull in drawn]
 
 
-def _offered_at(pull: PullRequest, facts: RepositoryState) -> datetime:
+def _lost_at(pull: PullRequest, facts: RepositoryState) -> datetime:
     """The latest time at which the lost event can have happened: that of the push, if the head has no requests.
 
     Not `updated_at`: anybody could make it late with a comment after the deadline.  GitHub does not say when a pull

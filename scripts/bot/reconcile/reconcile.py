@@ -14,29 +14,29 @@ from typing import TYPE_CHECKING
 from harness.records.errors import PullRankError
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import check_without_report
-from scripts.bot.comment.write_comment import tell
+from scripts.bot.comment.write_comment import show_state
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake import intake
 from scripts.bot.intake.events import PullAction, PullEvent
 from scripts.bot.intake.intake import follow
+from scripts.bot.reconcile.foreign_pushes import find_foreign_pushes
 from scripts.bot.reconcile.gather import gather
 from scripts.bot.reconcile.plan import (
     AskForJudging,
-    Close,
-    Deliver,
-    Drop,
-    End,
-    Hold,
+    ClosePull,
+    DeleteComment,
+    DeliverResult,
+    EndRequest,
+    HoldJudgement,
     MergePull,
-    Publish,
+    PublishSite,
     Rematch,
-    Start,
+    StartRun,
     Step,
-    Stop,
-    Tell,
+    StopRun,
+    UpdateComment,
     plan,
 )
-from scripts.bot.reconcile.strangers import find_strangers
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import MERGED, merge
 from scripts.bot.report.report import PUBLISH_WORKFLOW, end
@@ -61,21 +61,21 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
     facts = gather(context, at)
     yield from (f"left out: {fault}" for fault in facts.faults)
     steps, trouble = list(plan(facts)), None
-    offers = sum(isinstance(step, AskForJudging) for step in steps)  # the last ones
+    lost = sum(isinstance(step, AskForJudging) for step in steps)  # the last ones
     for step in steps:
-        if trouble and isinstance(step, Start):
+        if trouble and isinstance(step, StartRun):
             continue
         try:
             yield (said := act(step, context, at))
-            if isinstance(step, MergePull) and said == f"{step.request.id}: {MERGED}" and Publish() not in steps:
-                steps.insert(len(steps) - offers, Publish())  # The site marks rows that are not merged.
+            if isinstance(step, MergePull) and said == f"{step.request.id}: {MERGED}" and PublishSite() not in steps:
+                steps.insert(len(steps) - lost, PublishSite())  # The site marks rows that are not merged.
         except NotStarted as error:
             trouble = error
         except PullRankError as error:
             yield f"{step.name}: failed: {error}"
-    if offers and (reason := _why_events_are_lost(context.github)):
+    if lost and (reason := _why_events_are_lost(context.github)):
         yield reason
-    yield from find_strangers(context, at)
+    yield from find_foreign_pushes(context, at)
     if trouble:
         raise trouble
 
@@ -91,20 +91,20 @@ def act(step: Step, context: BotContext, now: datetime) -> str:
     """Do one step; returns a log line."""
     github, branch = context.github, context.default_branch
     match step:
-        case Start(request=request):
+        case StartRun(request=request):
             workflow_runs.start(github, request, branch)
             return f"{request.id}: started again"
-        case Stop(request=request, run=found):
+        case StopRun(request=request, run=found):
             github.cancel_run(found.id)
             return f"{request.id}: stopped its run, which is no longer wanted"
-        case Deliver(request=request, run=found):
+        case DeliverResult(request=request, run=found):
             run_id, result = (found.id, found.conclusion) if found else (None, None)
             return deliver(request.id, run_id, result or "unknown", context, now)
-        case End(request=request):
+        case EndRequest(request=request):
             return _end(step, context, now)
-        case Tell(request=request, ending=ending):
+        case UpdateComment(request=request, ending=ending):
             return _tell(request, ending, context)
-        case Hold(decision=decision):
+        case HoldJudgement(decision=decision):
             return _hold(decision, context)
         case Rematch(request=request):
             return _ask(request, context)
@@ -113,15 +113,15 @@ def act(step: Step, context: BotContext, now: datetime) -> str:
             return follow(event, context, now)
         case MergePull(request=request):
             return f"{request.id}: {_merge(request, context)}"
-        case Close() | Drop():
+        case ClosePull() | DeleteComment():
             return _tidy(step, github)
-        case Publish():
+        case PublishSite():
             start_workflow(github, PUBLISH_WORKFLOW, {}, branch)
             return "started to publish the site"
 
 
-def _tidy(step: Close | Drop, github: GitHub) -> str:
-    if isinstance(step, Drop):
+def _tidy(step: ClosePull | DeleteComment, github: GitHub) -> str:
+    if isinstance(step, DeleteComment):
         github.ask("DELETE", f"/issues/comments/{step.comment_id}")
         return f"#{step.number}: deleted our second comment"
     number = step.pull.number
@@ -144,7 +144,7 @@ def _ask(request: Request, context: BotContext) -> str:
         if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
             return f"{request.id}: already requested by another run"
         of_pull = PullRecord.read(request, branch.ledger, context.root)
-    tell(of_pull, check_without_report(request), context.github)
+    show_state(of_pull, check_without_report(request), context.github)
     workflow_runs.start(context.github, request, context.default_branch)
     return f"{request.id}: requested, {request.reason}"
 
@@ -157,7 +157,7 @@ def _merge(request: Request, context: BotContext) -> str:
     return merge(request, of_pull, moderated, context)
 
 
-def _end(step: End, context: BotContext, now: datetime) -> str:
+def _end(step: EndRequest, context: BotContext, now: datetime) -> str:
     request = step.request
     ending = Ending(request=request.id, state=step.state, at=now, note=step.note)
     with context.open_ledger(requests_of(request.user_id)) as branch:
@@ -165,14 +165,14 @@ def _end(step: End, context: BotContext, now: datetime) -> str:
             return f"{request.id}: already ended differently"
     for found in step.runs:
         context.github.cancel_run(found.id)
-    tell(of_pull, check_without_report(request, ending), context.github)
+    show_state(of_pull, check_without_report(request, ending), context.github)
     return f"{request.id}: {step.state}, {step.note}"
 
 
 def _tell(request: Request, ending: Ending | None, context: BotContext) -> str:
     with context.open_ledger(requests_of(request.user_id)) as branch:
         of_pull = PullRecord.read(request, branch.ledger, context.root)
-    tell(of_pull, check_without_report(request, ending), context.github)
+    show_state(of_pull, check_without_report(request, ending), context.github)
     return f"{request.id}: updated the comment"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from scripts.bot.admission.admission import why_banned
 from scripts.bot.admission.path_rule import SubmissionPath, classify
 from scripts.bot.comment.pull_record import PullRecord
-from scripts.bot.comment.write_comment import remark
+from scripts.bot.comment.write_comment import add_remark
 from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import PlaceKind, Tables
 from scripts.common.text import inline
@@ -106,9 +106,9 @@ def _merge(request: Request, pull: PullRequest, of_pull: PullRecord, fork: Fork,
         # has changed them since the branch began.
         if not fork.is_outdated(request.head_sha, WORKFLOWS):
             raise GitHubError(done.reason, 403)
-        remark(of_pull, request.head_sha, _OUTDATED.format(pull.number), github)
+        add_remark(of_pull, request.head_sha, _OUTDATED.format(pull.number), github)
         return "not merged: its branch lacks newer workflow files of the default branch"
     # If another merge came in between, the reconciler's next attempt succeeds.
     if done.state is MergeState.REFUSED and "base branch was modified" not in done.reason.lower():
-        remark(of_pull, request.head_sha, _NOT_MERGED.format(inline(done.reason or "no reason given")), github)
+        add_remark(of_pull, request.head_sha, _NOT_MERGED.format(inline(done.reason or "no reason given")), github)
     return MERGED if done.state is MergeState.MERGED else f"not merged: {done.reason or done.state}"

@@ -24,7 +24,7 @@ from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.markers import Notice
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import check_without_report, done_section, ended_section, section_of_check
-from scripts.bot.comment.write_comment import tell, tell_comment
+from scripts.bot.comment.write_comment import show_state, update_comment
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
 from scripts.bot.report.context import BotContext, Hints
@@ -95,8 +95,8 @@ def run(
             check = replace(check, summary=f"[The run's page]({context.run_url(run_id)}) has its log.")
         due = find_due(of_pull.statuses, request.head_sha, tables) if request.is_ranked else None
         moderated = Moderated.after(branch.ledger.moderations())
-    # On a second run, `tell` looks the check run up, because it may already be complete.
-    short = tell(of_pull, check, github, section=section, known_check=None if was_ended else hints.check)
+    # On a second run, `show_state` looks the check run up, because it may already be complete.
+    short = show_state(of_pull, check, github, section=section, known_check=None if was_ended else hints.check)
     if show and section:
         show(section.report)
     if note_held and hidden and hidden.action is Action.HOLD:
@@ -126,9 +126,9 @@ def _tell_lost(request: Request, ending: Ending, of_pull: PullRecord, github: Gi
     for check in reversed(github.checks(request.head_sha, workflow_runs.check_name(request.gpu))):
         section = section_of_check(request, check)
         if section and section.is_done:
-            tell_comment(of_pull, github, {request.id}, section=section)
+            update_comment(of_pull, github, {request.id}, section=section)
             return f"{request.id}: already judged; its report was restored from the check run"
-    tell(of_pull, check_without_report(request, ending), github, section=ended_section(request, ending))
+    show_state(of_pull, check_without_report(request, ending), github, section=ended_section(request, ending))
     return f"{request.id}: already judged, but its judgement no longer exists"
 
 
@@ -169,7 +169,7 @@ def refuse(request_id: str, refusal: str, context: BotContext, now: datetime | N
             return f"{request.id}: already ended; nothing to report"
     if not request.is_rematch:  # Only the bot asks for a rematch.
         notice = Notice(text=f"**Not judged.** {refusal}", head_sha=request.head_sha)
-        tell(of_pull, check_without_report(request, ending), context.github, notice=notice)
+        show_state(of_pull, check_without_report(request, ending), context.github, notice=notice)
     return f"{request.id}: refused: {refusal}"
 
 

@@ -22,7 +22,7 @@ MAX_NAMED = 3
 _USUAL = ("moderation/", "README.md")
 
 
-def find_strangers(context: BotContext, now: datetime) -> Iterator[str]:
+def find_foreign_pushes(context: BotContext, now: datetime) -> Iterator[str]:
     """A line for each push of the last day that changed more than decisions, and is not the bot's."""
     github = context.github
     try:

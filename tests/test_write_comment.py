@@ -17,7 +17,7 @@ from scripts.bot.comment.comment_text import PullComment, read_comment
 from scripts.bot.comment.markers import BoardMarker, BoardState, Notice, Tone
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, section_of_check
-from scripts.bot.comment.write_comment import remark, tell
+from scripts.bot.comment.write_comment import add_remark, show_state
 from scripts.bot.evaluate import workflow_runs
 from scripts.github.checks import Check, CheckRun, CheckState
 from scripts.github.gh import GitHub
@@ -182,7 +182,7 @@ def ending(one: Request, state: EndState | None) -> Ending | None:
 def report_on(one: Request, record: PullRecord, github: GitHub, **changes: Any) -> str:
     section = done_section(one, Verdict.ACCEPTED, report_of(one))
     check = workflow_runs.check_of(one, CheckState.SUCCESS, section.facts.summary)
-    return tell(record, replace(check, summary=section.report, **changes), github, section=section)
+    return show_state(record, replace(check, summary=section.report, **changes), github, section=section)
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_remark_keeps_the_notice_about_boards_left_out(stage: Stage) -> None:
     stage.comment.body = stage.record().comment(PullComment(), {}, left).render()
     with stage.github() as github:
         for text in ("Not merged.", "Not merged.", "Not merged yet."):
-            remark(stage.record(), head, text, github)
+            add_remark(stage.record(), head, text, github)
     notice = read_comment(stage.comment.body).notice
     assert notice == left.model_copy(update={"text": "Not judged on `B200`.\n\nNot merged yet."})
 
@@ -282,7 +282,7 @@ def test_a_rejected_comment_without_reports_is_an_error(stage: Stage) -> None:
 def tell_refusal(stage: Stage) -> None:
     one, record = stage.requests[0], stage.record(CPU=EndState.REFUSED)
     with stage.github() as github:
-        tell(record, workflow_runs.check_of(one, CheckState.NEUTRAL, "not judged"), github)
+        show_state(record, workflow_runs.check_of(one, CheckState.NEUTRAL, "not judged"), github)
 
 
 def test_the_comment_still_reports_a_commit_that_is_gone(stage: Stage) -> None:
