@@ -20,11 +20,11 @@ from scripts.bot.admission.admission import Competition, PullContents
 from scripts.bot.admission.copies import Original
 from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify
 from scripts.bot.comment.markers import MARKER, Tone
+from scripts.bot.context import BotContext
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Nothing, PullAction, PullEvent, read_event
 from scripts.bot.intake.intake import decide, run
 from scripts.bot.intake.slash import SlashError, read_command
-from scripts.bot.report.context import BotContext
 from scripts.competition.settings import Ban, Gpu, Quotas, Settings
 from scripts.github.fork import Fork
 from scripts.github.gh import GitHub

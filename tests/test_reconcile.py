@@ -18,6 +18,7 @@ from harness.records.verdict import Verdict
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
+from scripts.bot.context import BotContext
 from scripts.bot.reconcile.judged_again import DueJudging
 from scripts.bot.reconcile.plan import (
     MAX_LOST_EVENTS,
@@ -28,7 +29,6 @@ from scripts.bot.reconcile.plan import (
     look_back,
     plan,
 )
-from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import merge, why_not_merged
 from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban, Gpu, Settings

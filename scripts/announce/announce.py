@@ -62,7 +62,7 @@ class AnnounceContext:
     now: datetime
 
 
-class _StopRun(Exception):
+class _StopPosting(Exception):
     """End this run: a message is in doubt, or the ledger cannot be reached."""
 
 
@@ -108,7 +108,7 @@ class _AnnounceRun:
         try:
             for channel, webhook in channels.values():
                 yield from self._tell(channel, webhook, news, announced)
-        except _StopRun as stop:
+        except _StopPosting as stop:
             yield str(stop)
 
     def _settle_lost(self, announced: Announced) -> Iterator[str]:
@@ -133,7 +133,7 @@ class _AnnounceRun:
     def _tell(
         self, channel: Channel, webhook: DiscordChannel, news: Sequence[News], announced: Announced
     ) -> Iterator[str]:
-        """Bring one channel up to date.  Raises _StopRun: the run must end."""
+        """Bring one channel up to date.  Raises _StopPosting: the run must end."""
         posts = due(channel, self.context.settings, self.tasks, news, announced, self.context.now)
         left = len(posts)
         if not posts:
@@ -148,7 +148,7 @@ class _AnnounceRun:
         except WebhookError as error:
             left = 0  # The error's line already says that the rest is not announced.
             yield f"not announced: {error}"
-        except _StopRun:
+        except _StopPosting:
             raise  # everything is committed, or nothing can be
         except Exception:
             self._commit("Record what was announced")
@@ -161,7 +161,7 @@ class _AnnounceRun:
         """Post a message, with its intent pushed before and its outcome written to the working copy afterwards.
 
         Raises:
-            _StopRun: the outcome is in doubt.
+            _StopPosting: the outcome is in doubt.
             WebhookError: the channel cannot be reached; the outcome says that the message was not posted.
         """
         told = announced.told.get((webhook.name, post.key), AnnouncementLog())
@@ -175,7 +175,7 @@ class _AnnounceRun:
         except InDoubt as doubt:
             self._unsaved.append(self._record(intent, PostState.DOUBTFUL, news=post.news, reason=str(doubt)))
             self._commit("Record a doubtful message")
-            raise _StopRun(_doubt(intent, str(doubt))) from None
+            raise _StopPosting(_doubt(intent, str(doubt))) from None
         except WebhookError as error:
             state = PostState.REFUSED if error.is_final else PostState.DELAYED
             self._unsaved.append(self._record(intent, state, news=post.news, reason=str(error)))
@@ -210,14 +210,16 @@ class _AnnounceRun:
         """Commit and push the new files.
 
         Raises:
-            _StopRun: the push failed; it names the message whose outcome is not on GitHub, if any.
+            _StopPosting: the push failed; it names the message whose outcome is not on GitHub, if any.
         """
         try:
             standing = self.branch.commit(message)
         except PullRankError as error:
             unsaved = [f"{one.key} was {one.state} as {one.message or 'nothing'}" for one in self._unsaved]
             in_doubt = f"; in doubt for the next run: {', '.join(unsaved)}" if unsaved else ""
-            raise _StopRun(f"the ledger cannot be reached, so nothing more is announced: {error}{in_doubt}") from None
+            raise _StopPosting(
+                f"the ledger cannot be reached, so nothing more is announced: {error}{in_doubt}"
+            ) from None
         self._unsaved.clear()
         return standing
 

@@ -159,7 +159,7 @@ def report_command() -> None:
 
     Example: pullrank ci report
     """
-    from scripts.bot.report.context import Hints
+    from scripts.bot.report.outcome import Hints
     from scripts.bot.report.report import refuse, run
 
     request_id, result, run_id, outputs = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID", "GITHUB_OUTPUT")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.records.errors import PullRankError
-from scripts.bot.report.context import BotContext
+from scripts.bot.context import BotContext
 from scripts.common.text import inline, plain
 from scripts.competition.repository import ROOT
 from scripts.competition.settings import SETTINGS, load_settings

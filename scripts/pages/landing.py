@@ -65,7 +65,7 @@ def landing_pages(
         "boards": len(boards),
         "authors": len({place.login.lower() for board in boards for place in board.places}),
         "entries": sum(len(board.places) for board in boards),
-        "records": len(marks),
+        "records": sum(len(board.records) for board in boards),
     }
     yield page(
         "index.html",
@@ -82,7 +82,6 @@ def landing_pages(
         self_timed=any(first.self_timed and not first.unwalled for first in firsts),
         contested=any(board.contenders for board in boards),
         totals=totals,
-        records=sum(len(board.records) for board in boards),
         faults=faults,
         hacks=hacks,
     )

@@ -16,9 +16,9 @@ from harness.task.bundle import sha256
 from scripts.bot.admission.task_tree import open_tasks
 from scripts.bot.check.changed_tasks import make_plans, pack_tasks
 from scripts.bot.check.findings import CHECK_NAME, MARKER, CheckResult, MachineAnswer, read_answer
+from scripts.bot.context import BotContext
 from scripts.bot.evaluate.pyz import write_judge
 from scripts.bot.intake.intake import CHECK_WORKFLOW
-from scripts.bot.report.context import BotContext
 from scripts.github.checks import Check, CheckState
 
 ARTIFACT = "checked"

@@ -22,10 +22,10 @@ from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
 from scripts.bot.admission.task_tree import open_tasks
+from scripts.bot.context import BotContext
 from scripts.bot.intake.decision import EventFacts, ranked_beside
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
-from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import Tables
 from scripts.competition.boards import offered
 from scripts.competition.settings import Settings

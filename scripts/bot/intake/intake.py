@@ -20,14 +20,13 @@ from harness.records.errors import PullRankError
 from scripts.bot.comment.comment_text import PullComment
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.write_comment import find_ours, write
+from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake.comment_commands import decide_on_comment
 from scripts.bot.intake.decision import Decision, EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, Nothing, PullAction, PullEvent, read_event
 from scripts.bot.intake.gather import gather, renew
 from scripts.bot.intake.pull_events import decide_on_pull
-from scripts.bot.report.context import BotContext
-from scripts.bot.report.report import PUBLISH_WORKFLOW
 from scripts.github.checks import CheckState
 from scripts.github.pulls import GitHubError, PullRequest
 from scripts.github.start_workflow import start_workflow

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from scripts.bot.report.context import BotContext
+from scripts.bot.context import BotContext
 from scripts.common.git_command import GitError
 from scripts.common.text import inline
 from scripts.github.fork import Fork

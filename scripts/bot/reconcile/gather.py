@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 from harness.records.fields import Mode
 from scripts.bot.comment.comment_text import read_comment
 from scripts.bot.comment.markers import MARKER, BoardMarker
+from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
 from scripts.bot.reconcile.unreviewed import find_holds
-from scripts.bot.report.context import BotContext
 from scripts.bot.report.places import Tables, find_board
-from scripts.bot.report.report import PUBLISH_WORKFLOW
 from scripts.competition.settings import Merge as MergeSetting
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
 from scripts.ledger.branch import LedgerBranch

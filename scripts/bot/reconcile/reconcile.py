@@ -15,6 +15,7 @@ from harness.records.errors import PullRankError
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import check_without_report
 from scripts.bot.comment.write_comment import show_state
+from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake import intake
 from scripts.bot.intake.events import PullAction, PullEvent
@@ -37,9 +38,8 @@ from scripts.bot.reconcile.plan import (
     UpdateComment,
     plan,
 )
-from scripts.bot.report.context import BotContext
 from scripts.bot.report.merging import MERGED, merge
-from scripts.bot.report.report import PUBLISH_WORKFLOW, end
+from scripts.bot.report.report import end
 from scripts.bot.report.report import run as deliver
 from scripts.github.pulls import GitHubError
 from scripts.github.start_workflow import NotStarted, start_workflow, why_events_are_lost

@@ -15,7 +15,7 @@ from scripts.bot.admission.admission import why_banned
 from scripts.bot.admission.path_rule import SubmissionPath, classify
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.write_comment import add_remark
-from scripts.bot.report.context import BotContext
+from scripts.bot.context import BotContext
 from scripts.bot.report.places import PlaceKind, Tables
 from scripts.common.text import inline
 from scripts.competition.settings import Merge, Settings

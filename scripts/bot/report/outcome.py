@@ -16,9 +16,9 @@ from harness.records.judgement import Judgement
 from harness.records.provenance import harness_digest
 from harness.records.verdict import Verdict
 from harness.task.task import Board
+from scripts.bot.context import BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.report.artifact import MAX_ZIP, ArtifactError, Window, read_artifact, why_not_the_answer
-from scripts.bot.report.context import BotContext, Hints
 from scripts.github.pulls import GitHubError, Job, PullRequest
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import LONGEST_JOB_S, Ending, EndState, Request
@@ -28,6 +28,19 @@ if TYPE_CHECKING:
 
 ARTIFACT = "judgement"
 JUDGE_JOB = "judge"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hints:
+    """What the jobs of a run reported about themselves.  Each hint saves an API request; missing ones are looked up.
+
+    `check` is the id of the board's check run.  `artifact` and `digest` come from the judge and are trusted no more
+    than the artifact itself.
+    """
+
+    check: int | None = None
+    artifact: int | None = None
+    digest: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 
 from harness.records.judgement import Claim, Judgement
 from harness.task.task import Board
+from scripts.bot.context import BotContext
 from scripts.bot.report.artifact import why_below_the_floor
-from scripts.bot.report.context import BotContext
 from scripts.bot.report.description import read_description
 from scripts.bot.report.outcome import JudgingOutcome, judge_job, seconds_of
 from scripts.bot.report.places import Tables

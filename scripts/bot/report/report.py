@@ -25,11 +25,11 @@ from scripts.bot.comment.markers import Notice
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import check_without_report, done_section, ended_section, section_of_check
 from scripts.bot.comment.write_comment import show_state, update_comment
+from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
-from scripts.bot.report.context import BotContext, Hints
 from scripts.bot.report.merging import MERGED, find_due, merge
-from scripts.bot.report.outcome import JudgingOutcome, find_outcome
+from scripts.bot.report.outcome import Hints, JudgingOutcome, find_outcome
 from scripts.bot.report.places import Tables, find_board
 from scripts.bot.report.recording import note_cost, record
 from scripts.common.text import shorten
@@ -43,8 +43,6 @@ from scripts.standings.roofline import NO_ROOFLINE, Roofline
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
-
-PUBLISH_WORKFLOW = "publish.yml"
 
 
 def run(

@@ -9,8 +9,8 @@ from harness.records.errors import PullRankError
 from harness.task.bundle import sha256
 from harness.task.submission import MAX_BYTES
 from scripts.bot.admission.path_rule import entry_path
+from scripts.bot.context import BotContext
 from scripts.bot.evaluate.resolve import require_request
-from scripts.bot.report.context import BotContext
 from scripts.competition.repository import require_task
 from scripts.github.checks import Check, CheckState
 from scripts.ledger.names import requests_of_author_of

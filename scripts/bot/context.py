@@ -1,4 +1,4 @@
-"""What the workflow steps of the bot need, and what the jobs of a run report about themselves."""
+"""What the workflow steps of the bot share: the repository that they work on, and the workflow that they start."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from scripts.ledger.names import Choose
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
+
+PUBLISH_WORKFLOW = "publish.yml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +39,3 @@ class BotContext:
 
     def run_url(self, run_id: int) -> str:
         return f"{self.server_url}/{self.github.repository}/actions/runs/{run_id}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hints:
-    """What the jobs of a run reported about themselves.  Each hint saves an API request; missing ones are looked up.
-
-    `check` is the id of the board's check run.  `artifact` and `digest` come from the judge and are trusted no more
-    than the artifact itself.
-    """
-
-    check: int | None = None
-    artifact: int | None = None
-    digest: str = ""
