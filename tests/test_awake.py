@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from harness.sandbox import freezer
+from harness.processes import freezer
 
 JUDGE = """
 import json, os, sys, time
-from harness.sandbox import freezer
+from harness.processes import freezer
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 
 endless = "import os\\nos.fork()\\nwhile True: pass"

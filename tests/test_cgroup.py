@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from harness.processes import cgroup, freezer
 from harness.records import stale_folders
-from harness.sandbox import cgroup, freezer
 
 EVENTS = b"low 0\nhigh 0\nmax 803\noom 46\noom_kill 2\noom_group_kill 1\n"
 

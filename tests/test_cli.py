@@ -21,11 +21,11 @@ import click
 import pytest
 from rich.console import Console
 
+from harness.processes.freezer import children
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.progress import Progress
 from harness.records.verdict import Verdict
-from harness.sandbox.freezer import children
 from scripts.bot.ci import ci
 from scripts.cli import COMMANDS, cli, run
 from scripts.common.terminal import Display, time_left

@@ -25,6 +25,8 @@ import pytest
 
 from harness.gpu import cpu
 from harness.judge import judge
+from harness.processes import freezer
+from harness.processes.other_work import cpu_ns_of
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
@@ -34,8 +36,7 @@ from harness.referee.orders import Deadline, Orders
 from harness.referee.referee import Referee
 from harness.reference import checker, values
 from harness.rules.context import Context
-from harness.sandbox import bubblewrap, freezer
-from harness.sandbox.other_work import cpu_ns_of
+from harness.sandbox import bubblewrap
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import Sandbox
 from harness.task.submission import read_submission

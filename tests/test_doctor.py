@@ -6,7 +6,7 @@ import os
 import pytest
 
 from harness.gpu.gpu_nodes import GpuNode
-from harness.sandbox.freezer import find_cgroup
+from harness.processes.freezer import find_cgroup
 from harness.sandbox.sandbox import find_faults
 from scripts.cli import run
 from scripts.doctor.finding import Availability

@@ -15,9 +15,9 @@ import pytest
 from harness.gpu.gpu_memory import CardMemory, find_card
 from harness.gpu.gpu_nodes import GpuNode
 from harness.inside.protocol import Loaded
+from harness.processes import watched_memory
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import watched_memory
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.task import Limits, load_task
 from tests import nvidia_driver

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.processes import freezer
+from harness.processes.watched_memory import Meminfo
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import freezer, health
+from harness.sandbox import health
 from harness.sandbox.health import Health
 from harness.sandbox.program import run
 from harness.sandbox.sandbox import PlayerFiles, Program, Sandbox
-from harness.sandbox.watched_memory import Meminfo
 from tests import cores
 
 _NEW_MOUNT, _NEW_USER = 0x00020000, 0x10000000

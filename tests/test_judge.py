@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from harness.judge import JudgeSession, judge
+from harness.processes.other_work import OtherWork
+from harness.processes.starvation import Starvation
+from harness.processes.watched_memory import Meminfo
 from harness.records.errors import TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
@@ -20,9 +23,6 @@ from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decide
 from harness.records.verdict import Verdict
 from harness.rules import game, phase
 from harness.rules.context import Context
-from harness.sandbox.other_work import OtherWork
-from harness.sandbox.starvation import Starvation
-from harness.sandbox.watched_memory import Meminfo
 from harness.task.submission import Champion, Submission
 from harness.task.task import load_task
 from tests import cores

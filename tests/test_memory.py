@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 
 from harness.inside.protocol import Loaded
+from harness.processes import memory, watched_memory
+from harness.processes.freezer import SignalFreezer
+from harness.processes.memory import LimitedMemory
+from harness.processes.watched_memory import Meminfo, WatchedMemory
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import memory, watched_memory
-from harness.sandbox.freezer import SignalFreezer
-from harness.sandbox.memory import LimitedMemory
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
-from harness.sandbox.watched_memory import Meminfo, WatchedMemory
 
 pytestmark = pytest.mark.alone
 

@@ -16,12 +16,12 @@ import pytest
 
 from harness.gpu import cpu
 from harness.inside.protocol import Allocated, Failed, Loaded
+from harness.processes import freezer
+from harness.processes.starvation import Starvation, _user_s
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import freezer
 from harness.sandbox.bubblewrap import environment_of, find_covers
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
-from harness.sandbox.starvation import Starvation, _user_s
 from tests import cores
 
 INSIDE = Path(__file__).parent.parent / "harness" / "inside"

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from harness.judge import duel, judge
+from harness.processes import freezer
 from harness.records.errors import TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Claim, Judgement
 from harness.records.stats import MIN_PAIRS
 from harness.records.verdict import Foul, Verdict
 from harness.rules.kernelbot_output import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, name_of
-from harness.sandbox import freezer
 from harness.sandbox.player_handle import PlayerHandle
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Task, load_task

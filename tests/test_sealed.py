@@ -28,6 +28,7 @@ from harness.gpu.sealed_memory import SealedMemory
 from harness.inside.cuda_driver import Driver
 from harness.inside.protocol import Done
 from harness.judge import JudgeSession, duel, judge
+from harness.processes.memory import Memory, machine_ran_out
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Claim, Judgement
@@ -41,7 +42,6 @@ from harness.reference.checker import tensors
 from harness.reference.reference import Reference
 from harness.reference.values import collect
 from harness.rules.context import Context
-from harness.sandbox.memory import Memory, machine_ran_out
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from scripts.standings.claims import claim_sentence

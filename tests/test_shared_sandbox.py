@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from harness.judge import judge
+from harness.processes import freezer
+from harness.processes.other_work import cpu_ns_of
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from harness.sandbox import freezer
-from harness.sandbox.other_work import cpu_ns_of
 from harness.shared_sandbox import share_sandbox
 from harness.task.submission import Submission
 from harness.task.task import load_task

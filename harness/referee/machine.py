@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.gpu.gpu_facts import GpuFacts
+from harness.processes.other_work import MAX_OTHER_WORK
 from harness.records.judgement import Machine
 from harness.records.stats import median
 from harness.records.times import GpuState
 from harness.referee.software import read_software, version_of
-from harness.sandbox.other_work import MAX_OTHER_WORK
 
 _QUIET = 0.1
 """Maximum share of the cores that may be busy with other work, and of the runs with more than `MAX_OTHER_WORK`."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from harness.processes.watched_memory import MACHINE_BYTES, Meminfo
 from harness.records.errors import JudgeError
-from harness.sandbox.watched_memory import MACHINE_BYTES, Meminfo
 
 _SHARE = 0.9
 """The share of the memory that is available at first which the referee may allocate."""

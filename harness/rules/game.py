@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.gpu.vendor_profilers import Profiler
+from harness.processes.watched_memory import Meminfo
 from harness.records.counters import Counters
 from harness.records.errors import TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
@@ -33,7 +34,6 @@ from harness.rules.examine import examine, require_build, result
 from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.rules.runs import Runs
 from harness.sandbox.sandbox import PlayerFiles
-from harness.sandbox.watched_memory import Meminfo
 from harness.task.submission import Champion, Submission, read_submission
 from harness.task.task import Board, Case
 

@@ -14,8 +14,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 
+from harness.processes.other_work import MAX_OTHER_WORK
 from harness.records.errors import JudgeError
-from harness.sandbox.other_work import MAX_OTHER_WORK
 
 MAX_REPEATS = 2
 """How often runs of a participant's file are played again, for each benchmark."""

@@ -1,1 +1,1 @@
-"""The sandbox: bubblewrap, the warm parent, player handles, freezer, memory limits, health checks."""
+"""The sandbox: bubblewrap, the warm parent, player handles, health checks."""

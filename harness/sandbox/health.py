@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.inside import walls
+from harness.processes.freezer import TEARDOWN_S, descendants, has_ended, listed
+from harness.processes.watched_memory import MACHINE_BYTES, Meminfo
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox.freezer import TEARDOWN_S, descendants, has_ended, listed
-from harness.sandbox.watched_memory import MACHINE_BYTES, Meminfo
 
 _GRACE_S = 5.0
 """How long processes that were killed with a player may take to end."""

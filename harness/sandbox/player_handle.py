@@ -34,13 +34,13 @@ from harness.inside.protocol import (
     read_answer,
     write,
 )
+from harness.processes import cgroup, freezer
+from harness.processes.memory import Memory, memory_of
+from harness.processes.starvation import LostTime
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import cgroup, freezer
 from harness.sandbox.health import Health
-from harness.sandbox.memory import Memory, memory_of
 from harness.sandbox.packets import receive_signed, socket_pair
-from harness.sandbox.starvation import LostTime
 from harness.sandbox.warm_parent import WarmParent
 
 _SEAT_S = 60.0

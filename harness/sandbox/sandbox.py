@@ -31,10 +31,11 @@ from harness.gpu.gpu_memory import ReadCard, find_card
 from harness.gpu.gpu_nodes import Shown, require_gpus, shown_of
 from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
 from harness.inside import seccomp, walls, zygote
+from harness.processes import cgroup, freezer, memory, other_work
+from harness.processes.other_work import OtherWork
 from harness.records import stale_folders
 from harness.records.errors import JudgeError
-from harness.sandbox import bubblewrap, cgroup, freezer, memory, other_work
-from harness.sandbox.other_work import OtherWork
+from harness.sandbox import bubblewrap
 from harness.sandbox.player_handle import Confinement, PlayerHandle
 from harness.sandbox.warm_parent import WarmParent
 from harness.task import torch_compiler

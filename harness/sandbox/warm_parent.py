@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from harness.inside import zygote
+from harness.processes import freezer
 from harness.records.errors import JudgeError
-from harness.sandbox import freezer
 from harness.sandbox.health import Health
 from harness.sandbox.packets import receive_signed, socket_pair
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import torch
 
+from harness.processes.watched_memory import MACHINE_BYTES
 from harness.records.errors import JudgeError, TaskError
 from harness.records.stats import MIN_PAIRS
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
 from harness.reference.checker import compare, mismatch
 from harness.reference.reference import Reference
 from harness.reference.values import flatten
-from harness.sandbox.watched_memory import MACHINE_BYTES
 from harness.task.task import Board, Case
 from harness.task_check import make_wrong_answers
 

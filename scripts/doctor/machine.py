@@ -101,8 +101,8 @@ _DELEGATION = (
 
 
 def _cgroups() -> Iterator[Finding]:
-    from harness.sandbox import cgroup
-    from harness.sandbox.freezer import find_cgroup
+    from harness.processes import cgroup
+    from harness.processes.freezer import find_cgroup
 
     group = find_cgroup()
     if group:

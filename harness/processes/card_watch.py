@@ -10,10 +10,10 @@ from typing import Any
 
 from harness.gpu.gpu_memory import CardMemory, ReadCard
 from harness.inside.cuda_driver import Driver
+from harness.processes.freezer import Freezer
+from harness.processes.watched_memory import MeasuredMemory
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox.freezer import Freezer
-from harness.sandbox.watched_memory import MeasuredMemory
 
 _REFEREES_SHARE = 1 / 4
 """The share of a GPU's memory that a player must leave free: the referee has inputs and outputs there several times."""

@@ -18,10 +18,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Self
 
+from harness.processes import cgroup
+from harness.processes.freezer import Freezer
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import cgroup
-from harness.sandbox.freezer import Freezer
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES

@@ -10,10 +10,10 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from harness.processes import cgroup
+from harness.processes.freezer import TICK_S, Freezer, cpu_times
+from harness.processes.other_work import cpu_ns_of
 from harness.records.errors import JudgeError
-from harness.sandbox import cgroup
-from harness.sandbox.freezer import TICK_S, Freezer, cpu_times
-from harness.sandbox.other_work import cpu_ns_of
 
 _LONGEST_S = 120.0
 """A player that has been kept from running for longer cannot be judged now."""

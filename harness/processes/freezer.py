@@ -20,9 +20,9 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from harness.processes import cgroup
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import cgroup
 
 _PATIENCE_S = 10.0
 """How long all processes may take to stop: usually microseconds, but seconds in a system call that moves gigabytes."""

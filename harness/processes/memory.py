@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.gpu.gpu_memory import ReadCard
+from harness.processes import cgroup
+from harness.processes.card_watch import CardWatch
+from harness.processes.freezer import CgroupFreezer, Freezer
+from harness.processes.watched_memory import MACHINE_BYTES, WatchedMemory, machine_ran_out
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox import cgroup
-from harness.sandbox.card_watch import CardWatch
-from harness.sandbox.freezer import CgroupFreezer, Freezer
-from harness.sandbox.watched_memory import MACHINE_BYTES, WatchedMemory, machine_ran_out
 
 _MOST_SHARE = 0.75
 """The share of the machine's memory that a player may have, whatever its task allows.  With more, it could exhaust the
