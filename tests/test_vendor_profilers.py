@@ -142,6 +142,7 @@ def test_ncu_profiles_a_player_without_a_sandbox_too(found):
         chosen = LaunchFilter(kernel="^.*elementwise", skip=1, count=1)
         counters = counters_of(profiled(NVIDIA, sandbox="none", launches=chosen))
     assert [(one.name, one.launches, one.time_us) for one in counters.kernels] == [("elementwise(float *)", 1, 30.0)]
+    assert counters.chosen == chosen
     assert not counters.report_bytes, "nobody asked for the report"
 
 
@@ -357,6 +358,16 @@ def test_the_comment_has_a_short_table_and_a_link_to_the_report(tmp_path):
     shown = json.loads(facts_as_text(judgement, request()).removeprefix("```json\n").removesuffix("```\n"))
     assert shown["cases"][-1]["profile"]["counters"]["kernels"][0]["registers"] == 168
     assert "gemm<float, 128>" in on_the_terminal(judgement, tmp_path / "said")
+
+
+def test_chosen_launches_are_named_in_the_comment_on_the_terminal_and_in_the_file(tmp_path):
+    chosen = LaunchFilter(kernel="[ge]emm", skip=3)
+    judgement = told(read(NCU.filtered(chosen), NCU_TABLE))
+    assert "ncu on one more call, only the launches of `kernel=[ge]emm skip=3`;" in in_the_pull_request(judgement)
+    shown = " ".join(on_the_terminal(judgement, tmp_path / "said").split())
+    assert "ncu, only the launches of kernel=[ge]emm skip=3" in shown
+    assert Judgement.model_validate_json(judgement.model_dump_json()) == judgement
+    assert '"chosen"' not in told(read(NCU, NCU_TABLE)).model_dump_json()
 
 
 def test_columns_without_values_are_left_out():

@@ -130,7 +130,8 @@ class Profiler:
         except (csv.Error, ValueError):
             kernels, why = (), f"{self.name} wrote an invalid table"
         if kernels:
-            return Counters(tool=self.name, kernels=kernels, report_bytes=report_bytes)
+            chosen = None if self.launches == LaunchFilter() else self.launches
+            return Counters(tool=self.name, kernels=kernels, report_bytes=report_bytes, chosen=chosen)
         known = (says for words, says in self.troubles.items() if words in log)
         return Counters(tool=self.name, trouble=next(known, f"{self.name} reported no kernels: {why}")[:500])
 

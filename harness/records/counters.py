@@ -44,6 +44,10 @@ class LaunchFilter(Model):
         skip = ("--launch-skip", str(self.skip)) if self.skip else ()
         return (*kernel, *skip, "--launch-count", str(self.count))
 
+    def __str__(self) -> str:
+        """As in a command: `kernel=gemm skip=3 count=1`; "" if it is the default."""
+        return " ".join(f"{name}={value}" for name, value in self.model_dump(exclude_defaults=True).items())
+
     @property
     def in_words(self) -> str:
         """What it leaves out, to say why no launch is left; "" if nothing."""
@@ -82,12 +86,16 @@ class Kernel(Model):
 
 
 class Counters(Model):
-    """Result of a vendor's profiler: kernels, or why there are none.  `report_bytes` is 0 if no report is kept."""
+    """Result of a vendor's profiler: kernels, or why there are none.
+
+    `report_bytes` is 0 if no report is kept.  `chosen` are the launches that somebody chose; else it is the first ones.
+    """
 
     tool: Literal["ncu", "rocprofv3"]
     kernels: Annotated[tuple[Kernel, ...], Field(max_length=MAX_KERNELS)] = ()
     trouble: ShortLine = ""
     report_bytes: Annotated[int, Field(ge=0, le=MAX_REPORT)] = 0
+    chosen: LaunchFilter | None = Field(default=None, exclude_if=lambda chosen: chosen is None)
 
     @model_validator(mode="after")
     def _has_kernels_or_trouble(self) -> Self:

@@ -406,7 +406,8 @@ def _kernels_table(case: CaseResult, counters: Counters) -> Table:
     found = kernel_table(counters)
     head = [name.removesuffix(":") for name in found.head]
     right = [name.removesuffix(":") for name in found.head if name.endswith(":")]
-    made = table(f"{in_words(case.params)}: {counters.tool}", *head, right=right)
+    chosen = f", only the launches of {counters.chosen}" if counters.chosen else ""
+    made = table(f"{in_words(case.params)}: {counters.tool}{chosen}", *head, right=right)
     for name, *others in found.rows:
         made.add_row(cell(name), *others)
     return made

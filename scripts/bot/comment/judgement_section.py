@@ -233,7 +233,8 @@ def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
     if counters.report_bytes:
         artifacts = run_link(run_url, "the run's artifacts", "#artifacts") or "the run's artifacts"
         where = f"; the full report is `{counters.report_name(number)}` in `reports`, among {artifacts} (kept 7 days)"
-    return f"{counters.tool} on one more call{where}:\n\n{table(found.head, rows)}"
+    chosen = f", only the launches of {inline(str(counters.chosen))}" if counters.chosen else ""
+    return f"{counters.tool} on one more call{chosen}{where}:\n\n{table(found.head, rows)}"
 
 
 def _parts(profile: Profile) -> Iterator[tuple[str, ...]]:

@@ -85,9 +85,8 @@ class Command:
 
     def __str__(self) -> str:
         case = [] if self.case is None else [str(self.case)]
-        chosen = self.launches.model_dump(exclude_defaults=True) if self.launches else {}
-        launches = [f"{name}={value}" for name, value in chosen.items()]
-        return " ".join([f"/{self.verb}", *case, *launches, *(f"gpu={gpu}" for gpu in self.gpus)])
+        launches = [str(self.launches)] if self.launches else []
+        return " ".join([f"/{self.verb}", *case, *filter(None, launches), *(f"gpu={gpu}" for gpu in self.gpus)])
 
 
 def read_command(body: str) -> Command | None:
