@@ -544,6 +544,28 @@ def test_open_tasks_come_before_closed_ones_and_ones_without_a_machine(tmp_path:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("entered", [True, False])
+def test_the_tasks_of_a_set_are_listed_together_below_its_title_and_text(tmp_path: Path, *, entered: bool) -> None:
+    about = "set: {title: First steps, about: 'Short <b>ones</b>, *by hand*.'}\n"
+    sets = {"alone": "", "reduce": about, "scan": "set: {title: Scans}\n", "sum": "set: {title: First steps}\n"}
+    tasks = [
+        load_task(task_folder(tmp_path / "tasks", name, TASK_YML.replace("Vector addition", name) + rest))
+        for name, rest in sets.items()
+    ]
+    ledger = ledger_of(tmp_path, [judged(task.boards[0], "ada", 1.5) for task in tasks if entered])
+    build_site(
+        tasks, ledger, tmp_path / "_site", title="Cup", submissions=lambda _: None, gpus=PEAKS, now=NOW,
+    )  # fmt: skip
+    page = (tmp_path / "_site/index.html").read_text().partition("Latest first places")[0]
+    heads = re.findall(r"<h3>(?:<a [^>]*>)?([\w ]+)<", page.partition('id="boards"')[2])
+    assert heads[:6] == ["alone", "First steps", "reduce", "sum", "Scans", "scan"]
+    assert "<p>Short &lt;b&gt;ones&lt;/b&gt;, <em>by hand</em>.</p>" in page
+    boards = json.loads((tmp_path / "_site/index.json").read_text())["boards"]
+    assert {board["task"]: board["set"] for board in boards} == {
+        "alone": None, "reduce": "First steps", "scan": "Scans", "sum": "First steps",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("gpu", ["index.html", "B200.rev_2-", "x" * 64, "CON", "cpu"])
 def test_a_gpu_with_an_odd_name_gets_a_report_line_not_a_folder(tmp_path: Path, task: Task, gpu: str) -> None:
     site, report = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.5, gpu=gpu)])

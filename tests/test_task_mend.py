@@ -10,6 +10,7 @@ import torch
 
 from harness.gpu.gpu_nodes import find_gpus
 from harness.task.task import Task, load_task
+from harness.task.task_file import TaskSet
 from scripts.cli import run
 from scripts.kernelbot.files import FoundTask
 from scripts.kernelbot.mend import diff_of, wrapped_reference
@@ -247,4 +248,4 @@ def test_a_mended_task_ends_with_the_name_and_text_of_its_set(tmp_path):
     text = (folder / "replay_py" / "task.yml").read_text() + "description: Replay it.\n"
     (folder / "replay_py" / "task.yml").write_text(text)
     task = imported(tmp_path / "tasks", tmp_path / "set.yaml", "--mend", "--sandbox", "none")["a"]
-    assert task.description == "Replay it.\n\nPart of **Loops**: Short ones.\n"
+    assert task.set == TaskSet(title="Loops", about="Short ones.")

@@ -33,6 +33,7 @@ from harness.task.task_file import (
     Ranking,
     ScriptConfig,
     TaskFile,
+    TaskSet,
     Work,
     read_task_file,
     task_schema,
@@ -100,6 +101,7 @@ class Task:
     folder: Path
     title: str = ""
     description: str = ""
+    set: TaskSet | None = None
     lang: Language = Language.PY
     gpus: tuple[str, ...] = ("CPU",)
     deadline: datetime | None = None
@@ -280,6 +282,7 @@ def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Ta
         folder=folder,
         title=file.title or re.sub(r"[-_]+", " ", folder.name).strip().capitalize(),
         description=file.description,
+        set=file.set,
         lang=file.lang,
         gpus=file.gpus,
         deadline=file.deadline,

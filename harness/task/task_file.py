@@ -163,6 +163,15 @@ class Work(Section):
     dtype: Dtype = Field(default="float32", description="Number format whose GPU peak `flops` is compared with.")
 
 
+class TaskSet(Section):
+    """A set of tasks, which the site lists together."""
+
+    title: LineField = Field(description="Its name, a heading among the boards.")
+    about: Annotated[str, Field(max_length=10_000)] = Field(
+        default="", description="Text below the heading, in Markdown; one task of the set is enough."
+    )
+
+
 class BoardFile(LimitKeys):
     tests: Cases | None = Field(default=None, description="Tests of this board, instead of the task's.")
     benchmarks: Cases | None = Field(default=None, description="Benchmarks of this board, instead of the task's.")
@@ -176,6 +185,9 @@ class TaskFile(LimitKeys):
     )
     description: Annotated[str, Field(max_length=100_000)] = Field(
         default="", description="The statement, in Markdown: what to compute, shapes, tolerance, an example."
+    )
+    set: TaskSet | None = Field(
+        default=None, description="The set of tasks that it belongs to; the site lists the tasks of one title together."
     )
     lang: Language = Field(
         default=Language.PY,

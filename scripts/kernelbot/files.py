@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -47,8 +47,8 @@ class FoundTask:
     gpus: tuple[str, ...] = ()
     gpus_of_set: tuple[str, ...] = ()
     """The GPUs that its set names anywhere: a hint for a task without GPUs."""
-    about_set: str = ""
-    """The name and description of its set, as Markdown."""
+    set: Mapping[str, str] = field(default_factory=dict)
+    """The key `set` of its task.yml; empty if it is in no set with a name."""
     deadline: str = ""
     shown: str = ""
     fault: str = ""

@@ -72,10 +72,10 @@ class _Set(Section):
     problems: tuple[_Problem, ...] = Field(min_length=1)
 
     @property
-    def about(self) -> str:
-        """Its name and description, as Markdown."""
-        name = " ".join(self.name.split())
-        return ": ".join(filter(None, (f"Part of **{name}**" if name else "", self.description.strip())))
+    def key(self) -> dict[str, str]:
+        """The key `set` of its tasks; empty without a name."""
+        title, about = " ".join(self.name.split()), self.description.strip()
+        return {"title": title} | ({"about": about} if about else {}) if title else {}
 
 
 @contextmanager
@@ -185,7 +185,7 @@ def _problems(path: Path, problems: dict[int, _Problem], whole: _Set, faults: Fa
             root=root,
             gpus=problem.gpus,
             gpus_of_set=gpus_of_set,
-            about_set=whole.about,
+            set=whole.key,
             deadline=problem.deadline or whole.deadline,
             fault=fault,
         )

@@ -32,8 +32,8 @@ from scripts.kernelbot.mend_files import (
     values_of,
     with_all_needs,
     with_files_it_reads,
+    with_set,
     with_submissions,
-    with_text_of_set,
     with_values,
 )
 from scripts.kernelbot.needs import declared_needs
@@ -112,7 +112,7 @@ def mend(found: FoundTask, plain_import: Converted, sandbox: str) -> Mended:
     files = with_submissions(found, plain_import.files)
     if plain_import.why_script:
         files = with_files_it_reads(found, files)
-    files = with_text_of_set(found, with_all_needs(files))
+    files = with_set(found, with_all_needs(files))
     anchor = ""
     if not plain_import.why_script:
         # The reference itself: with a wrong anchor, no example could be judged.

@@ -2,7 +2,7 @@
 
 SET/TASK/submissions/*        examples/accepted/*       to be judged by `mend`
 open("exact.cu"), #include    files:                    of a task with its own program
-name and text of the set      description:              its last paragraph
+name and text of the set      set:                      a section of the boards on the site
 imports of the examples       #!PULLRANK needs …
 """
 
@@ -66,11 +66,10 @@ def with_files_it_reads(found: FoundTask, files: Mapping[str, bytes]) -> Files:
     return with_values({**files, **new}, {"files": listed}) if new else dict(files)
 
 
-def with_text_of_set(found: FoundTask, files: Mapping[str, bytes]) -> Files:
-    if not found.about_set:
+def with_set(found: FoundTask, files: Mapping[str, bytes]) -> Files:
+    if not found.set:
         return dict(files)
-    text = "\n\n".join(filter(None, (values_of(files).get("description", "").strip(), found.about_set)))
-    return with_values(files, {"description": trimmed(text)})
+    return with_values(files, {"set": {key: trimmed(text) for key, text in found.set.items()}})
 
 
 def with_all_needs(files: Mapping[str, bytes]) -> Files:

@@ -42,6 +42,15 @@ class TaskCard:
         return sum(len(board.places) for board in self.rows)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CardSection:
+    """The cards of a set of tasks, or of the tasks in none, whose `title` is empty.  `about` is HTML."""
+
+    title: str
+    about: str
+    cards: tuple[TaskCard, ...]
+
+
 def landing_pages(
     site: Site,
     boards: Sequence[BoardSummary],
@@ -73,7 +82,7 @@ def landing_pages(
         site=site,
         as_of=as_of,
         description=render_markdown(site.description) if site.description else None,
-        cards=cards,
+        sections=_sections(cards),
         is_open=any(card.is_open for card in cards),
         marks=latest,
         limits=any(first.limit for first in firsts),
@@ -108,6 +117,22 @@ def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[TaskCard]:
     return sorted(cards, key=lambda card: (not card.is_open, not card.entries))
 
 
+def _sections(cards: Sequence[TaskCard]) -> list[CardSection]:
+    """The tasks in no set, then a section for each set, in the order of their first cards."""
+    by_title: dict[str, list[TaskCard]] = {"": []}
+    for card in cards:
+        by_title.setdefault(card.task.set.title if card.task.set else "", []).append(card)
+    return [
+        CardSection(title=title, about=_about(found), cards=tuple(found)) for title, found in by_title.items() if found
+    ]
+
+
+def _about(cards: Sequence[TaskCard]) -> str:
+    """The text of a set: that of the first card whose task has one."""
+    text = next((card.task.set.about for card in cards if card.task.set and card.task.set.about), "")
+    return render_markdown(text, top_level=4) if text else ""
+
+
 def _card(site: Site, boards: Sequence[BoardSummary]) -> TaskCard:
     is_open = any(site.takes_entries(one.board) for one in boards)
     entered = [one for one in boards if one.places]
@@ -125,6 +150,7 @@ def board_facts(site: Site, summary: BoardSummary) -> dict[str, Any]:
     return {
         "task": board.task.name,
         "title": board.task.title,
+        "set": board.task.set and board.task.set.title,
         "gpu": board.gpu,
         "lang": board.task.lang,
         "ranks": board.task.ranks,
