@@ -11,6 +11,9 @@
     another 4xx                               refused for good
 
 A webhook cannot list its messages, so a lost answer to a post stays in doubt.
+
+discord-webhook makes the embeds but does not send them: its `execute` hides whether a request was sent, fails on an
+answer that is not JSON, and waits for a rate limit without end.
 """
 
 from __future__ import annotations
