@@ -211,7 +211,7 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("directive of another task", {"source": b"#!POPCORN leaderboard matmul\n" + SOURCE},
      ("`leaderboard matmul`", "write `#!POPCORN leaderboard vectoradd`")),
     ("unknown directive", {"source": b"#!POPCORN leaderbord vectoradd\n" + SOURCE}, ("did you mean 'leaderboard'",)),
-    ("unknown GPU", {"source": b"#!POPCORN gpus H10\n" + SOURCE}, ("No machine here is a `H10`; did you mean `H100`?",)),
+    ("unknown GPU", {"source": b"#!POPCORN gpus H10\n" + SOURCE}, ("There is no machine here for `H10`; did you mean `H100`?",)),
     ("GPU without a board", {"source": b"#!POPCORN gpus A100\n" + SOURCE},
      ("`vectoradd` has no board for `A100`", "`CPU`, `H100`")),
     ("task without a machine", {"task": replace(TASK, gpus=("B300",))}, ("No machine here judges `vectoradd` yet",)),
@@ -408,9 +408,9 @@ def test_only_boards_with_a_machine_are_requested() -> None:
     wide = contents(task=WIDE)
     assert boards(decide(happened(), facts(contents=wide))) == ["CPU ranked 1", "H100 ranked 1"]
     named = contents(b"#!PULLRANK gpus CPU L4\n" + SOURCE, task=WIDE)
-    assert "No machine here is a `L4`" in refusal(decide(happened(), facts(contents=named)))
+    assert "There is no machine here for `L4`" in refusal(decide(happened(), facts(contents=named)))
     nowhere = contents(task=replace(TASK, gpus=("T4", "L4")))
-    assert "Its boards are `T4`, `L4`: ask a maintainer for one." in refusal(
+    assert "It can run on `T4`, `L4`: ask a maintainer to add such a machine." in refusal(
         decide(happened(), facts(contents=nowhere))
     )
 
@@ -598,7 +598,7 @@ def test_a_comment_delivered_twice_requests_once() -> None:
         ("/rank", {"contents": contents(pull=pull(is_open=False))}, "Reopen it"),
         ("/rank", {"contents": contents(pull=pull(base_ref="release"))}, "does not target `main`"),
         ("/rank", {"history": (asked(), asked("H100"))}, "is already queued"),
-        ("/rank gpu=h100", {}, "No machine here is a `h100`; did you mean `H100`?"),
+        ("/rank gpu=h100", {}, "There is no machine here for `h100`; did you mean `H100`?"),
         (
             "/test gpu=A100",
             {},
@@ -607,7 +607,7 @@ def test_a_comment_delivered_twice_requests_once() -> None:
         (
             "/test gpu=L4",
             {"contents": contents(task=WIDE)},
-            "No machine here is a `L4`. The boards of `vectoradd` here: `CPU`, `H100`.",
+            "There is no machine here for `L4`. The boards of `vectoradd` here: `CPU`, `H100`.",
         ),
         ("/profile 3 gpu=CPU", {}, "`vectoradd` has no benchmark 3 on `CPU`: name 1 to 2."),
         ("/profile count=1 gpu=CPU", {}, "choose launches on a GPU, and this would be profiled on `CPU`"),

@@ -375,7 +375,7 @@ def refused(desk: Desk, *options: str) -> str:
     [
         (b"def kernel(data): return data\n", [], "custom_kernel"),
         (b"def custom_kernel(data):\n    return 1 +\n", [], "submission.py:2: SyntaxError"),
-        (SOURCE, ["--gpu", "H10"], "No machine here is a 'H10'. The boards of 'vectoradd' here: 'CPU'."),
+        (SOURCE, ["--gpu", "H10"], "There is no machine here for 'H10'. The boards of 'vectoradd' here: 'CPU'."),
         (b"#!POPCORN gpus CPU\n" + SOURCE, ["--gpu", "H100"], "the file's own directive says CPU"),
         (b"#!POPCORN leaderboard matmul\n" + SOURCE, [], "--task says 'vectoradd'"),
         (b"# \xe2\x80\xae\n" + SOURCE, [], "invisible character"),

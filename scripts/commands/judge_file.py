@@ -58,7 +58,7 @@ _judging = options(
     click.argument("file", type=PATH),
     placed,
     click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON, with throughput."),
-    click.option("--out", type=PATH, help="Write the judgement itself to this file, as for `pullrank verify`."),
+    click.option("--out", type=PATH, help="Write the judgement to this file; `pullrank verify` reads it."),
 )
 
 
@@ -105,7 +105,7 @@ def benchmark(**options: Any) -> int:
 @click.option(
     "--launch-count",
     type=click.IntRange(1, MAX_LAUNCHES),
-    help=f"ncu: profile so many launches. Default: {MAX_LAUNCHES}.",
+    help=f"ncu: profile this many launches. Default: {MAX_LAUNCHES}.",
 )
 def profile(kernel: str | None, launch_skip: int | None, launch_count: int | None, **options: Any) -> int:
     """Test a file, then show where a call spends its time.

@@ -240,7 +240,7 @@ def _stop(desk: Desk, ended: Sequence[Request]) -> None:
     try:
         workflow_runs.stop(desk.github, ended)
     except GitHubError as error:
-        click.echo(f"pullrank: the decision holds, but running jobs could not be stopped: {error}", err=True)
+        click.echo(f"pullrank: the decision is recorded, but running jobs could not be stopped: {error}", err=True)
 
 
 def _publish(desk: Desk) -> None:

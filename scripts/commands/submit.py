@@ -92,8 +92,8 @@ def submit(
     Checks and tests the file on this machine, forks the competition, commits the file, and opens your pull request for
     this task or updates the open one. Ctrl-C stops following; the judging goes on.
 
-    Exits with 0 if all boards accepted the file, 1 if one did not, 2 if it could not be submitted or was refused, 3 if
-    GitHub or the judge failed.
+    Exits with 0 if all boards accepted the file, 1 if one did not, 2 if it could not be submitted, was refused, or
+    exceeds the quota on a board, 3 if GitHub or the judge failed.
 
     Example: pullrank submit kernel.py --task vectoradd --draft
     """

@@ -270,7 +270,8 @@ def require_boards(task: Task, competition: Competition) -> tuple[str, ...]:
     boards = offered(task, competition.settings.gpus).gpus
     if not boards:
         raise Refused(
-            f"No machine here judges `{task.name}` yet. Its boards are {_names(task.gpus)}: ask a maintainer for one."
+            f"No machine here judges `{task.name}` yet. It can run on {_names(task.gpus)}: ask a maintainer to "
+            "add such a machine."
         )
     return boards
 
@@ -281,7 +282,7 @@ def require_gpus(wanted: Sequence[str], task: Task, boards: Sequence[str], compe
         if gpu in boards:
             continue
         near = did_you_mean(gpu, boards).replace("'", "`") or "."
-        what = "No machine here is a"
+        what = "There is no machine here for"
         if gpu in competition.settings.gpus:
             what = f"The task `{task.name}` has no board for"
         raise Refused(f"{what} {inline(gpu)}{near} The boards of `{task.name}` here: {_names(boards)}.")

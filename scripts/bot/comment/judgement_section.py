@@ -61,7 +61,7 @@ _LAMPS = {Verdict.ACCEPTED: "🟢", Verdict.JUDGING_ERROR: "⚪"}
 _NEXT = {
     Mode.TEST: "A benchmark shows how fast it is. A pull request that is ready for review is ranked.",
     Mode.BENCHMARK: "These times are unofficial. A pull request that is ready for review is ranked.",
-    Mode.RANKED: "Push a faster file to have it judged; the better one keeps the row.",
+    Mode.RANKED: "Submit a faster file to improve your row; your better file keeps it.",
     Mode.PROFILE: "A profile does not rank. A pull request that is ready for review is ranked.",
 }
 
