@@ -72,8 +72,8 @@ def judge(
         device: use this device instead of the board's, for a rehearsal.
         reports: folder for the reports of a GPU vendor's profiler, in mode `profile`.
         profiled: the benchmarks to profile, in mode `profile`.  Default: all.
-        launches: those of a call that ncu profiles, in mode `profile`.  Default: the first ones.  Other profilers
-            ignore it (`require_launch_choice`).
+        launches: which kernel launches of a call ncu profiles, in mode `profile`.  Default: the first ones.  Other
+            profilers ignore it (`require_launch_choice`).
         needs_quiet: wait for other work on this machine, repeat runs that it disturbs, and raise JudgeError if that
             does not help; otherwise only note it.
 
@@ -90,7 +90,7 @@ def judge(
         frame.require_unhindered()
     results = _play_without_referee(frame, submission, mode, on_progress)
     if not results:
-        # Beside a champion, neither side may learn from what is imported what the other one uses.
+        # If a duel is possible, preload nothing: a preloaded module would show one side what the other one uses.
         files = () if champion else (submission,)
         with open_context(
             board,
@@ -206,7 +206,7 @@ class JudgeSession:
     def judge(
         self, submission: Submission, mode: Mode, *, pairs: int = MIN_PAIRS, until_failure: bool = False
     ) -> Judgement:
-        """Judge one submission in mode `test` or `benchmark`, on secret seeds, with `pairs` of runs per benchmark.
+        """Judge one submission in mode `test` or `benchmark`, on secret seeds; `pairs` pairs of runs per benchmark.
 
         With `until_failure`, the referee plays no test after the first that is not accepted.
 
@@ -273,8 +273,8 @@ def open_context(
     """Start the sandbox of a judging, and set up the context that its sides share.
 
     Args:
-        files: those that will be played, as far as they are known; players start sooner with what these import.
-        launches: those of a call that ncu profiles, in mode `profile`.
+        files: the submissions to play, as far as known.  What they import is preloaded, so that players start sooner.
+        launches: which kernel launches of a call ncu profiles, in mode `profile`.
     """
     device = device or device_of(board.gpu)
     recipe = recipe_of(board) if board.task.is_compiled else None

@@ -1,7 +1,7 @@
 """A GPU as the referee uses it: it makes inputs and reference answers there, in its own process and context.
 
-Bytes between referee and player go through host memory, as on a CPU (`cpu.write_memory`): that works in every sandbox
-and with every vendor.  The player's side is `harness/inside/gpu_staging.py`.  torch uses the same names for ROCm.
+How inputs and outputs pass between referee and player is in `harness/referee`: `sealed` for NVIDIA's GPUs, `staged` for
+AMD's.  torch uses the same names for ROCm.
 """
 
 from __future__ import annotations

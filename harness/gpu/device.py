@@ -3,7 +3,7 @@
     CPU         the referee writes the inputs into the player's memory and measures the time with its own clock
     CUDA        NVIDIA's GPUs: the referee shares memory of the GPU with the player, and measures the time there
     STAGED      AMD's GPUs: inputs wait in host memory; the player copies them to its device and measures the time there
-    REHEARSAL   the same procedure with a CPU in the GPU's place, to test everything but the GPU without one
+    REHEARSAL   the procedure of STAGED with a CPU in the GPU's place, to test it on a machine without a GPU
 
 The modules `cpu` and `cuda` in this folder are what the referee's own process does with a device: each is a `Side`.
 """
@@ -47,10 +47,11 @@ class Side(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """`name` is torch's.  A staged device copies inputs and outputs from and to host memory, and the player times it.
+    """A device that kernels run on; `name` is torch's name for it.
 
-    Memory of a device with a `driver`, a library by name or path, is sealed.  `rehearses` is the vendor of the GPU that
-    a rehearsal stands in for, if known.
+    `is_staged`: the player copies inputs and outputs between host memory and the device, and times the calls itself.
+    `driver` is the library, by name or path, of a device whose memory is sealed (`harness.referee.sealed`).
+    `rehearses` is the vendor of the GPU that a rehearsal replaces, if known.
     """
 
     name: str
@@ -73,7 +74,7 @@ class Device:
 
     @property
     def opens_a_device(self) -> bool:
-        """Whether players have to open a device of their own."""
+        """Whether players must open the device before they load the submission."""
         return self.is_staged or self.is_sealed
 
     @property

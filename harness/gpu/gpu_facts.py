@@ -64,7 +64,7 @@ class GpuFacts:
     """How long heat has throttled it since its driver was loaded, in milliseconds."""
 
     def beside(self, ours: int) -> GpuFacts:
-        """The same without `ours`, the number of the judge's own processes."""
+        """The same facts, with `others` reduced by `ours`, the number of the judge's own processes."""
         return replace(self, others=None if self.others is None else max(0, self.others - ours))
 
     @property

@@ -24,7 +24,7 @@ class GpuWatch:
         self._before: GpuFacts | None = None
         self._looks: list[GpuFacts] = []
         self._is_shared = False
-        # The referee's own context exists by now.  The machine's facts already name other processes.
+        # Not only the referee's context, which exists by now: the machine's facts already report any other process.
         self._ours = max(1, meter().others or 0) if meter else 0
 
     @property

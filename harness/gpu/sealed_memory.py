@@ -11,8 +11,8 @@ The gate is a word in the shared memory.  A player's work may be queued on the d
 for it: then the call does not contain the time to launch it.
 
 The memory of other processes and of earlier calls never reaches a player: NVIDIA does not promise that new memory is
-cleared, so all of it is filled first.  That a player sees what the referee's kernels have written is a fact of one GPU
-with one L2 cache, which no document promises for two processes.
+cleared, so all of it is filled first.  A player sees what the referee's kernels wrote, because one GPU has one L2
+cache; NVIDIA does not document this for two processes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SealedMemory:
 
     Raises:
         JudgeError: this GPU's memory cannot be shared in this way.
-        DriverError: for example, it has too little.
+        DriverError: the driver failed, for example because the GPU has too little memory.
     """
 
     def __init__(self, driver: Driver, inputs: int, outputs: int) -> None:
@@ -119,10 +119,10 @@ class SealedMemory:
     def reveal(self, gate: int = 0) -> None:
         """Copy the offered inputs to where the player sees them, and overwrite the caches that they went through.
 
-        Then open the gate with this number.  Without one, return when all is there.
+        Then open the gate with this number.  With 0, there is no gate: wait until the inputs are copied.
         """
         self._driver.wait()
-        # A player can ask for lines that stay in the cache; whether this reaches another process's is not documented.
+        # A player can make cache lines persist; NVIDIA does not document whether that affects other processes' lines.
         self._driver.reset_persisting_lines()
         with self._all_at_once():
             self._driver.call("cuEventRecord", self._events[0], self._stream)
@@ -134,7 +134,7 @@ class SealedMemory:
             self._driver.wait(self._stream)
 
     def open_gate(self, number: int) -> None:
-        """Let work begin that waits for this number, once all of this memory's own work is done."""
+        """Start the work that waits for this number, as soon as all work of this object's own stream is done."""
         self._launch(self._fill, self._gate, number)
 
     def seal(self) -> float:
@@ -143,7 +143,7 @@ class SealedMemory:
         return self._end_us()
 
     def copy_us(self, size: int) -> float:
-        """How long it takes to copy so many bytes, in microseconds; the fastest of three times."""
+        """How long it takes to copy `size` bytes, in microseconds: the fastest of three tries."""
         return min(self._time_copy(size) for _ in range(3)) if size else 0.0
 
     def _time_copy(self, size: int) -> float:

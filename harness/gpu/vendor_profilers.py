@@ -58,7 +58,7 @@ class Profiler:
 
     `table` and `report` are files that it writes.  `places` are its usual paths if it is not in the PATH.  It needs to
     see the `folders` of this machine.  `troubles` maps words in its output to the problem and the way out.
-    `launches` are those of a call that it profiles; None if it cannot choose any.
+    `launches` says which launches of a call it profiles; None if it cannot choose.
     """
 
     name: Literal["ncu", "rocprofv3"]

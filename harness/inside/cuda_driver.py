@@ -23,11 +23,11 @@ _PINNED, _DEVICE, _DESCRIPTOR, _READ_WRITE = 1, 1, 1, 3
 _COMPUTE_MODE, _L2_BYTES, _VIRTUAL_MEMORY, _DESCRIPTORS, _MPS = 20, 38, 102, 103, 133
 """Attributes of a device; the last three: whether it has virtual memory, descriptors of it, and MPS running."""
 _MAJOR, _MINOR, _CLEARS_MEMORY = 75, 76, (7, 5)
-"""Attributes of a device with its compute capability; from which one on its driver clears memory."""
+"""Attributes of a device for its compute capability; the lowest one for which the driver clears memory."""
 _WAITS_IN_STREAMS = 122
 """Attribute of a device: whether streams can wait for values of 64 bits in memory; then they can for 32 bits, too."""
 _PERSISTING_LINES = 8
-"""From which compute capability on kernels can ask for lines that stay in the L2 cache."""
+"""The lowest compute capability at which kernels can ask for lines that stay in the L2 cache."""
 _ANY_NUMBER_OF_CONTEXTS = 0
 """The compute mode `Default`."""
 _NON_BLOCKING = 1
@@ -200,7 +200,7 @@ class Driver:
 
     @contextlib.contextmanager
     def _released(self, handle: ctypes.c_ulonglong) -> Iterator[None]:
-        """Release a handle at the end of the block, whose error counts."""
+        """Release a handle at the end of the block; an error in the block takes precedence over one of the release."""
         try:
             yield
         except BaseException:
@@ -276,10 +276,10 @@ class Driver:
         self.call("cuCtxSynchronize")
 
     def wait(self, stream: ctypes.c_void_p | None = None, seconds: float = 60.0) -> None:
-        """Wait for the work of a stream, of the default one if None is given.
+        """Wait for the work of a stream; None is the default one.
 
         Raises:
-            DriverError: it failed, or is not over after so many seconds.
+            DriverError: the work failed, or did not end within `seconds`.
         """
         give_up = time.monotonic() + seconds
         while code := self._library.cuStreamQuery(stream):
@@ -292,7 +292,7 @@ class Driver:
         return _Properties(type=_PINNED, handles=_DESCRIPTOR, location=_Location(_DEVICE, self.device))
 
     def wait_for_value(self, stream: int | None, address: int, value: int) -> None:
-        """Let all further work of a stream, by its handle, wait until a word of 32 bits in memory has this value."""
+        """Make all further work of a stream (by its handle) wait until the 32-bit word at `address` has this value."""
         self.call(
             "cuStreamWaitValue32_v2", ctypes.c_void_p(stream), ctypes.c_ulonglong(address), ctypes.c_uint(value), _EQUAL
         )

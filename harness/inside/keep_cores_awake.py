@@ -33,7 +33,7 @@ def _spin(core: int, parent: int) -> None:
         os.sched_setaffinity(0, [core])
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         if os.getppid() == parent:  # the parent may have died before prctl took effect
-            # A tiny program: on a core that others keep busy, it gets a thousandth of the time, also to exit.
+            # A tiny program exits fast, even on a busy core, where this class gets a thousandth of the time.
             os.execv("/bin/sh", ["sh", "-c", _LOOP])  # noqa: S606
     finally:
         os._exit(0)

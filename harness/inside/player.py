@@ -156,7 +156,7 @@ class _Player:
             self.shared.wait_for_gate(gate)
         outputs = []
         for call, scalars in enumerate(command["scalars"]):
-            # At once: the submission may return the same tensor again and again.
+            # Copy each output before the next call: the submission may return the same tensor every time.
             output = self.kernel(self._build(self.tree, scalars, self.views[call]))
             outputs.append(self.shared.put(output, call))
         if gate and self.shared.is_queue:

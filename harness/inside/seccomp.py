@@ -6,9 +6,9 @@ resume the player after the referee has stopped it:
 
     other processes     ptrace, process_vm_*, pidfd_*, kcmp, perf, bpf, keys
     namespaces          unshare, setns, mount and its newer forms, clone(CLONE_NEW*), clone3 (its flags are invisible)
-    System V IPC        msgget, semget, shmget: the kernel frees what they made after the player has ended
+    System V IPC        msgget, semget, shmget: their objects would outlive the player's processes
     core dumps          RLIMIT_CORE: at 0, a crash would start the host's core pattern, as root
-    the network         any socket but AF_UNIX; ranks that must meet also get AF_INET, in a network of their own
+    the network         any socket but AF_UNIX; the ranks of a multi-GPU task also get AF_INET, on a private network
     late or lazy work   io_uring, Linux AIO, userfaultfd, memfd_secret
     self-resumption     sending SIGCONT, also by PDEATHSIG; and timer_create, mq_notify, F_SETSIG, F_SETOWN, clone with
                         another exit signal: each of these can make the kernel send it to a stopped process

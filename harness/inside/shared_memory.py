@@ -1,4 +1,4 @@
-"""In the player: the memory of a device that the referee shares, with the inputs of calls and room for their outputs.
+"""In the player: memory of the GPU that the referee shares; it holds the inputs of calls, and room for their outputs.
 
 The referee owns it.  It writes the inputs just before the calls, and copies the outputs away right after them.
 """
@@ -112,7 +112,7 @@ class SharedMemory:
 
     @property
     def is_queue(self) -> bool:
-        """Whether the device takes work that waits; a CPU in a device's place does its work at once."""
+        """Whether work can be queued on the device.  A CPU in a GPU's place runs it at once."""
         return self._device != "cpu"
 
     def wait_for_gate(self, number: int) -> None:

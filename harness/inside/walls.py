@@ -172,8 +172,8 @@ def furnish(room: Room, libraries: Mapping[str, str], *, has_device: bool) -> No
     """
     plain = _NO_SUID | _NO_DEV
     scratch = f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700"
-    # By /proc/self/autogroup, a player could change the share of the core that all players get.  CUDA does not start
-    # without writing the names of its threads there: on a device, the referee looks afterwards (`health`).
+    # With /proc/self/autogroup, a player could change the share of the core that all players get.  CUDA needs a
+    # writable /proc, because it names its threads there.  On a GPU, `health` checks afterwards instead.
     _mount("proc", "/proc", "proc", plain | _NO_EXEC | (0 if has_device else _READ_ONLY))
     _mount("tmpfs", "/tmp", "tmpfs", plain, scratch)
     _mount("tmpfs", "/dev/shm", "tmpfs", plain, scratch)

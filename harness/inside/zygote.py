@@ -125,7 +125,7 @@ def _warm_up(preload: tuple[str, ...]) -> None:
 
     from harness.inside import player  # noqa: F401
 
-    # Modules that ask for it at their import get the players' folder for temporary files; here, no folder is writable.
+    # Set it for modules that ask for it on import: they get the players' folder, as no folder is writable here.
     tempfile.tempdir = os.environ["TMPDIR"]
     for module in preload:
         with contextlib.suppress(Exception):  # the submission that needs it says so
@@ -141,8 +141,8 @@ def _warm_up(preload: tuple[str, ...]) -> None:
 def _end_threads() -> None:
     """End the threads that libraries have started, as OpenBLAS does on import if there is more than one core.
 
-    Such a library ends them before each fork, and starts others when it needs them.  `walls.fork` bypasses that: the
-    keeper would have no threads but wait for their end at its own fork, forever.
+    Such a library ends its threads before each fork, and starts new ones when it needs them.  `walls.fork` bypasses
+    that.  So the keeper would wait forever, at its own fork, for the end of threads that it does not have.
     """
     if (child := os.fork()) == 0:
         os._exit(0)

@@ -32,7 +32,7 @@ TEARDOWN_S = 600.0
 A player can make its own end as slow as its start was, and a start may take minutes.  With less patience, its verdict
 would become a judging error."""
 _WORK_S = 30.0
-"""CPU time that proves who is to blame.  The kernel frees a gigabyte of an honest player in a third of a second."""
+"""If ending a player takes the kernel more CPU time, the player is to blame.  A gigabyte takes a third of a second."""
 _LOOK_AT_WORK_S = 0.5
 """How often to look which killed processes still use CPU time."""
 _LOOK_S = 0.0001
@@ -248,7 +248,7 @@ def await_players_end(keeper: int) -> None:
     """Wait until a killed keeper has ended, and so every process of its player.
 
     Raises:
-        Foul: they have not ended after `TEARDOWN_S` seconds, because the kernel is busy to end them.
+        Foul: they have not ended after `TEARDOWN_S` seconds, because the kernel is still busy ending them.
         JudgeError: they have not ended, and nothing shows that it is the player's doing.
     """
     began, work = time.monotonic(), _Listing()

@@ -25,7 +25,7 @@ from harness.records.verdict import Foul, Verdict
 
 _MOST_SHARE = 0.75
 """The share of the machine's memory that a player may have, whatever its task allows.  With more, it could exhaust the
-machine within its limit, and nobody would be to blame."""
+machine without exceeding its limit."""
 
 
 class MemorySource(Protocol):

@@ -18,8 +18,8 @@ from harness.records.errors import JudgeError
 _LONGEST_S = 120.0
 """A player that has been kept from running for longer cannot be judged now."""
 _MANY_STARTED = 100
-"""Without a cgroup that counts them, more processes than this, started by anybody during a wait, could hide the time
-of a player: then its limits count all time."""
+"""If the whole machine starts more processes than this during a wait, some may be short-lived ones of the player, whose
+CPU time only a cgroup counts.  Without one, the player's limits then count all time."""
 
 
 class LostTime:
@@ -64,7 +64,7 @@ class LostTime:
         self._now = None
 
     def _may_lose_children(self) -> bool:
-        """Whether the player may have started processes whose time nothing counts, as they ended and nobody waited."""
+        """Whether CPU time of some of the player's processes may be lost, as they ended without being waited for."""
         return self._freezer.find_user_s() is None and _count_started() - self._started > _MANY_STARTED
 
     def _processes(self) -> list[int]:
@@ -87,8 +87,8 @@ class Starvation:
         processes: all processes of the player now, the first process of its pid namespace included: that one inherits
             the CPU time of those that ended.
         ours: processes that may run on the players' cores but yield to the player.
-        find_user_s: returns the CPU time of all processes of the player, also of those that ended and nobody waited
-            for; None if nothing counts it.
+        find_user_s: returns the CPU time of all processes of the player, also of those that ended without being
+            waited for; None if nothing counts it.
     """
 
     def __init__(

@@ -136,7 +136,7 @@ class WatchedMemory(MeasuredMemory):
     """The machine's memory, measured where no cgroup counts it."""
 
     _clock = staticmethod(time.thread_time)
-    """Without the wait for a core: on a busy machine, it would put off the next measurement by twenty times as much."""
+    """CPU time, which excludes waits for a core: each would delay the next measurement by twenty times its length."""
 
     def __init__(
         self, player: int, freezer: Freezer, limit_bytes: int, cached_bytes: Callable[[], int] = lambda: 0

@@ -88,7 +88,8 @@ class Kernel(Model):
 class Counters(Model):
     """Result of a vendor's profiler: kernels, or why there are none.
 
-    `report_bytes` is 0 if no report is kept.  `chosen` are the launches that somebody chose; else it is the first ones.
+    `report_bytes` is 0 if no report is kept.  `chosen` is the participant's filter of launches; without one, the first
+    `MAX_LAUNCHES` were profiled.
     """
 
     tool: Literal["ncu", "rocprofv3"]

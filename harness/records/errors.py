@@ -1,8 +1,8 @@
 """The exceptions of PullRank, and their exit codes.
 
 A failing submission is not an exception: it gets a `Verdict` with a message.  Exceptions report a mistake of the
-caller (`TaskError`, `SubmissionError`) or a failure of the judge (`JudgeError`).  `scripts/cli.py` is the only place
-that turns them into a line on stderr and an exit code.
+caller (`TaskError`, `SubmissionError`) or a failure of the judge (`JudgeError`).  Two programs turn
+them into a line on stderr and an exit code: `scripts/cli.py`, and `harness/__main__.py` on a judge's machine.
 
     exit code   meaning
     0           accepted, or done

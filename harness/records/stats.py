@@ -21,7 +21,7 @@ MIN_PAIRS = 6
 """The smallest number of pairs whose signed-rank interval covers 95 %."""
 
 STALL_TIMES, STALL_US = 10.0, 50_000.0
-"""A call of a run stalls if it takes more than so many times the median, and so much longer."""
+"""A call of a run stalls if it takes more than `STALL_TIMES` times the median, and over `STALL_US` longer than it."""
 _EXACT_PAIRS = 64
 """Up to this many pairs, the signed-rank distribution is computed exactly, at cubic cost."""
 
@@ -75,7 +75,7 @@ def trimmed_mean(values: Sequence[float]) -> float:
     """The mean without the lowest and the highest fifth: the time of a run of ten samples.
 
     Its breakdown point is 20 %.  Two slow calls of ten are noise (but see `stalls`); a third counts for a sixth of the
-    time.  The median would ignore four, so a file could do there what makes its other calls faster.
+    time.  The median would ignore four, in which a file could do slow work that makes its other calls faster.
     """
     trimmed = len(values) // 5
     kept = sorted(values)[trimmed : len(values) - trimmed]

@@ -47,7 +47,7 @@ _HELP = {
 
 
 class Foul(Exception):
-    """Carries a verdict from where it is found to the case that it ends.  Never leaves `harness.rules`."""
+    """Carries a verdict from where it is found to the case that it ends.  `harness.rules` turns it into a result."""
 
     def __init__(self, verdict: Verdict, message: str) -> None:
         super().__init__(message)

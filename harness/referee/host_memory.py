@@ -71,10 +71,10 @@ class HostMemory:
         return self.collect(self.orders.fetch(deadline), flat)
 
     def prepare_device(self) -> None:
-        """There is none."""
+        """Do nothing: a CPU needs no preparation."""
 
     def close(self) -> None:
-        """Nothing is shared."""
+        """Do nothing: there is no shared memory to free."""
 
     def collect(self, done: Done, flat: Flattened) -> Any:
         """Copy the output that the player describes."""

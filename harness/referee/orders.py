@@ -20,7 +20,7 @@ from harness.records.verdict import Foul, Verdict
 from harness.sandbox.player_handle import PlayerHandle
 
 _QUEUE_S = 0.05
-"""How long to wait until a player has queued its work.  Work that must wait for results on the way never is."""
+"""How long to wait until a player has queued its work.  Code that first needs a result never queues all of it."""
 _OPEN_S = 60.0
 """How long a player may take to open its device: create a context and a buffer for flushing caches."""
 _Expected = TypeVar("_Expected", bound=Answer)
@@ -117,7 +117,7 @@ class Orders:
 
         Args:
             at_end: called as soon as the player has answered; it may still run.
-            reveal: called once the player has queued its work, with whether it has: it may also take too long.
+            reveal: called with True once the player has queued its work, or with False if that takes too long.
         """
         is_call = order["do"] == "go"
         self.player.refuse_early_messages()
@@ -150,7 +150,7 @@ class Orders:
         return expect(self.open_window({"do": "fetch"}, deadline)[1], Done)
 
     def _count(self, running_s: float, starved_s: float, deadline: Deadline) -> None:
-        """Count the time of a window; the phase does not have to make up for what other programs took of it."""
+        """Count the time of a window, and extend the phase by the time that other programs took from it."""
         self.running_s += running_s
         self.starved_s += starved_s
         deadline.phase_ends += starved_s

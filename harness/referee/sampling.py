@@ -91,7 +91,7 @@ class Windows:
     is_queued: bool = False
     """Whether the player queued its work on the GPU before the inputs were revealed, at the end of the run."""
     counts_stalls: bool = False
-    """Whether all samples count in full if one of them stalls, because the player stalls again and again."""
+    """Whether a stalled run counts by the mean of all samples, because the player stalls again and again."""
 
     @property
     def warmups(self) -> int:
@@ -119,7 +119,7 @@ class Windows:
 
 
 def warmups_and_samples(calls: int) -> tuple[int, int]:
-    """How many windows of a run are warm-ups and samples, if each holds so many calls."""
+    """How many windows of a run are warm-ups and samples, if each holds `calls` calls."""
     return (WARMUPS, SAMPLES) if calls == 1 else (FULL_WARMUPS, FULL_SAMPLES)
 
 
@@ -168,9 +168,11 @@ def time_case(
 ) -> Timing:
     """Play pairs of runs until their ratio is steady, for up to `steady_s` seconds after the first `pairs`.
 
-    A player could save the overhead and `loop_us` of a call.
-
     With fewer than `MIN_PAIRS`, the result is only a rough estimate, and its interval covers less than 95 %.
+
+    Args:
+        loop_us: the most that our loop in the player adds to a call, in microseconds.  A player could avoid this and
+            the overhead, so together they are the bound of the times.
     """
     submission: list[Run] = []
     anchor: list[Run] = []

@@ -9,8 +9,9 @@ small beside a short kernel, one window may hold several calls, each with inputs
 call is then the window's share.  The calls may overlap, and a player may merge them.
 
 The player launches its kernels before there are inputs.  They wait on the GPU, so the time does not depend on how fast
-Python launches them.  Scalars would tell a part of the inputs too early: if they are new, the inputs come first.  The
-same is done for a player that keeps the referee waiting, as code does that needs a result on the way.
+Python launches them.  Scalars come with the order.  New ones would reveal a part of the inputs too early, so then the
+inputs are revealed before the window.  The same is done for code that cannot queue all of its work, because it needs a
+result first.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _DESCRIPTION_BYTES = 400
 """A tensor's description as JSON is shorter: shape, strides, dtype, place."""
 _MOST_CALLS = 50
 _MOST_UNQUEUED = FULL_WARMUPS
-"""After so many windows in a row without a queue, the inputs of a player's next windows are revealed first."""
+"""After this many windows in a row without a queue, inputs are revealed before a player's windows."""
 _WINDOW_BYTES = 2 << 30
 _WINDOW_SHARE = 1 / 32
 """Total size of the inputs and outputs of a window with several calls, and the share of the GPU's memory for them."""
@@ -102,7 +103,7 @@ class Sealed:
         if layout == self._layout:
             return
         if self._layout:
-            # The old memory is freed only when nobody maps it.
+            # The driver frees the old memory only when no process maps it.
             self.orders.allocate(_NOTHING, deadline)
         self.close()
         self._memory = memory = self._allocate(layout)
@@ -111,13 +112,13 @@ class Sealed:
 
     def _allocate(self, layout: _Layout) -> SealedMemory:
         if self._device.type == "cuda":
-            torch.cuda.empty_cache()  # what torch keeps for itself is not there for others
+            torch.cuda.empty_cache()  # other allocations cannot use torch's cached memory
         sizes = layout.calls * layout.input_step, layout.calls * layout.output_step
         with _blaming_the_gpu(f"inputs of {sizes[0] >> 20} MiB and outputs of {sizes[1] >> 20} MiB are there twice"):
             try:
                 return SealedMemory(self._driver, *sizes)
             except DriverError:
-                self.orders.player.check_memory(now=True)  # if it has taken more than it may, that is why
+                self.orders.player.check_memory(now=True)  # the player may have used it up
                 raise
 
     def play(
@@ -125,8 +126,8 @@ class Sealed:
     ) -> tuple[float, list[Any]]:
         """Play all these calls in one window.
 
-        An idle player makes one of them.  Other calls add to the overhead only a copy of the output: the referee
-        measures that.
+        An idle player makes only the first.  Each further call would only add a copy of its output, whose time the
+        referee measures by itself and adds.
         """
         assert self._memory and self._layout
         played = inputs[:1] if is_idle else inputs
@@ -155,7 +156,7 @@ class Sealed:
         return (times[0] - copy_us) / len(inputs) + copy_us, outputs
 
     def _may_queue(self, inputs: Sequence[Flattened]) -> bool:
-        """Whether the player may get its order before the inputs: its scalars tell nothing new."""
+        """Whether the player may get its order before the inputs: new scalars in it would reveal a part of them."""
         known, told = {self._scalars}, {write({"scalars": flat.scalars}) for flat in inputs}
         self._scalars = max(told)
         return told == known and self._unqueued < _MOST_UNQUEUED and self._driver.can_wait
@@ -218,7 +219,7 @@ class Sealed:
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Count the time of the block as the player's: who leaves work on the GPU delays it."""
+        """Count the time of the block as the player's: work that it left on the GPU delays the block."""
         began = time.monotonic()
         yield
         self.orders.running_s += time.monotonic() - began
@@ -288,7 +289,7 @@ def driver_of(library: str) -> Driver:
 
 @contextlib.contextmanager
 def _blaming_the_gpu(why_full: str = "its outputs do not fit") -> Iterator[None]:
-    """Errors of the driver in our own process are never the player's."""
+    """Turn errors of the driver in our own process into JudgeErrors: the player is not to blame."""
     try:
         yield
     except (DriverError, torch.OutOfMemoryError) as error:

@@ -63,7 +63,7 @@ class Outside:
 class _CallStep:
     """One step outside a call's own time: how long it took, how long it may take, and the message if it took longer.
 
-    `within` is how long the window was of which it is a part.
+    `within` is the length of the window that contains the step.
     """
 
     took: Callable[[Outside], float]
@@ -72,7 +72,7 @@ class _CallStep:
     message: str
 
     def excess_us(self, call: Outside, other_work: float = 0.0) -> float:
-        """Microseconds above the limit, less what other work explains that took this share of the window."""
+        """Microseconds above the limit, without those that other work may have taken: this share of the window."""
         return max(0.0, self.took(call) - other_work * self.within(call) - self.limit(call))
 
 
@@ -153,7 +153,7 @@ def find_lie(calls: Sequence[Outside], idle: Sequence[Outside], other_work: floa
 def hidden_us(calls: Sequence[Outside]) -> float:
     """Upper bound of how much these calls' own times can understate the truth, in microseconds.
 
-    Taken per call before the median, and the upper one of two: lies in half of the calls count in full.
+    It is the upper median of the hidden times of single calls, so lies in half of the calls count in full.
     """
     hidden = sorted(call.span_us - call.inside_us for call in calls)
     return max(hidden[len(hidden) // 2], _RESOLUTION_US)

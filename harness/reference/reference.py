@@ -136,7 +136,7 @@ class Reference:
             message = self.objection(data, output)
         except JudgeError:
             message = f"{_REFUSED}: checking it takes more memory than there is"
-        if message:  # if the check has too little memory for any output, this raises
+        if message:  # raises if the check fails even for the right output, for example for lack of memory
             self._require_own_answer_accepted(data)
         return message
 
@@ -216,7 +216,10 @@ class Reference:
         return Returned(buffers, fresh, nodes)
 
     def _find_buffers(self, data: Any) -> tuple[frozenset[int], list[tuple[int, bool]], int]:
-        """The inputs that the reference returns; each returned tensor's size, and whether it is one; the nodes."""
+        """Find input tensors that the reference returns.
+
+        Returns their indices; for each returned tensor, its size and whether it is such an input; the number of nodes
+        of the answer."""
         given = copy.deepcopy(data)
         answer = self._call("ref_kernel", given)
         returned = {_storage(tensor) for tensor in tensors(answer) if tensor.numel()}

@@ -71,7 +71,7 @@ class Context:
         """Digests of the first call of an entry's first run of a benchmark, by their names."""
 
     def entry(self, name: str, submission: Submission) -> PlayerFiles:
-        """The entry of that name with this submission; always the same, so that one build serves all its games."""
+        """The files of the player called `name`; the same object each time, so that they are built only once."""
         key = name, submission.digest
         if key not in self._entries:
             self._entries[key] = self._make_entry(name, submission)

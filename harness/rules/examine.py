@@ -1,4 +1,4 @@
-"""Build and test a file, as `game` does first with each."""
+"""Build and test a file: the first two steps of every game."""
 
 from __future__ import annotations
 

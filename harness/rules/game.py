@@ -252,7 +252,7 @@ class Game:
         return seconds < LONGEST_EXTENDED_DUEL_S / 3 and not self.context.sandbox.is_spent
 
     def _has_memory(self, foul: Foul) -> bool:
-        """Whether a foul is the file's own: a machine whose memory others use may not have had as much as allowed."""
+        """Whether the file is to blame for a foul: not for a lack of memory if less than its limit is free here."""
         if foul.verdict is not Verdict.MEMORY_LIMIT_EXCEEDED:
             return True
         return Meminfo.read().available >= self.context.sandbox.memory_bytes

@@ -78,7 +78,7 @@ class Runs:
         return self._loop_us.get(case.name, 0.0)
 
     def _find_calls_per_window(self, case: Case, phase: Phase) -> int:
-        """As many as a replayed judgement had, or as make the overhead small beside the time of the pace."""
+        """How many calls a window holds: as in the replayed judgement, or enough to make the overhead a small share."""
         if not self._pace or (most := self.context.calls_that_fit(case)) == 1:
             return 1
         if self.context.replay and (known := self.context.replay.calls_per_sample(case.params)):
@@ -128,7 +128,7 @@ class Runs:
         with self.context.start_player(entry) as player:
             referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
             with phase.attribute_to(entry.name, case, referee.orders):
-                # A submission can evict the libraries from the kernel's cache, but must not make the anchor too slow.
+                # A submission can evict libraries from the page cache; this must not make the anchor's import time out.
                 patience = _OWN_PATIENCE if entry.name in OWN_PLAYERS else 1
                 with phase.deadline.paused():
                     referee.load(patience * phase.import_s, "in a benchmark; cache slow work during the build")

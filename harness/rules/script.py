@@ -196,7 +196,7 @@ class Script:
             late=f"{what} took more than {seconds:.3g} s.",
             building=building,
         )
-        if building and not ended.foul:  # after a foul nobody plays; and the program may not have ended
+        if building and not ended.foul:  # after a foul no later player needs the cache, and the program may still run
             self.sandbox.seal(entry)
         self.log = ended.log[-MAX_MESSAGE:] or self.log
         return ended

@@ -102,7 +102,7 @@ def enclosing_command(stage: Path, shown: Path, program: list[str]) -> list[str]
 
 
 def _as_nobody(stage: Path, walls_around: Callable[[dict[str, str]], list[str]]) -> list[str]:
-    """The command that `walls_around` makes from the library folders and their sources, run without root rights."""
+    """The command from `walls_around`, run without root rights; its argument maps library folders to their sources."""
     libraries = {path: path for path in library_folders()}
     if os.geteuid() != 0:
         return walls_around(libraries)

@@ -30,10 +30,10 @@ from harness.records.verdict import Foul, Verdict
 _GRACE_S = 5.0
 """How long processes that were killed with a player may take to end."""
 _RETURN_S = 60.0
-"""How long the kernel may take to free the memory of the last player, which a player can make long: the kernel collects
-files that were under way between two sockets later, on its own."""
+"""How long the kernel may take to free the memory of the last player.  A player can make this take long, because the
+kernel frees files in transit between two sockets only later."""
 _FREED_LATER_S = 0.5
-"""How long to wait for the next page of an ended player that the kernel frees later, five gigabytes a second."""
+"""How long to wait for more of an ended player's memory to be freed; the kernel frees five gigabytes a second."""
 _LITTLE_BYTES = 16 << 20
 _MAX_FILES = 2_000
 """How many files of a folder to check: a build may leave a hundred thousand, in folders nested by the thousand."""
@@ -124,10 +124,10 @@ class Health:
         return Meminfo.read().unowned - self.cached_bytes(cache)
 
     def await_unowned(self, cache: str, before: int) -> None:
-        """Wait until no more memory belongs to no process than `before` a player, which has ended.
+        """Wait until the memory that belongs to no process has shrunk to `before`, its size before the ended player.
 
-        The kernel frees files that were under way between two sockets later, and would slow down the next player.
-        Returns as soon as it does not shrink any more, because another program may use the rest.
+        The kernel frees some of it late: files in transit between two sockets.  That work would slow the next player.
+        Gives up as soon as the memory stops shrinking, because another program may use the rest.
         """
         least, give_up = self.unowned(cache), time.monotonic() + _FREED_LATER_S
         while self._walled and least > before + _LITTLE_BYTES and time.monotonic() < give_up:

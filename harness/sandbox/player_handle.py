@@ -48,10 +48,10 @@ _SEAT_S = 60.0
 _WATCH_S = 0.02
 """How often to check memory while a player runs."""
 _SPIN_S = 0.1
-"""How long a referee with a core of its own asks for a message again and again.  Later, other judges may use the core,
-as the time to wake up is short beside such a wait."""
+"""How long a referee with a core of its own polls for a message without sleeping.  After that it sleeps, so that other
+judges can use the core: the time to wake up is short compared with such a wait."""
 _STARVING_S = 0.1
-"""After this long, the referee measures whether a player that runs is kept from running."""
+"""After this long, the referee measures how long other programs keep the player from running."""
 _LAST_WORDS_S = 1.0
 """How long a keeper may take to read a player's last output and to report how the player ended."""
 
@@ -156,7 +156,7 @@ class PlayerHandle:
 
     @property
     def hides_its_memory(self) -> bool:
-        """Whether the process has executed a file that it may not read: then nobody may read its memory."""
+        """Whether the process has executed a file that it may not read: then the referee cannot read its memory."""
         try:
             return self._find_owner() != self._owner
         except OSError:  # it has ended
@@ -305,7 +305,7 @@ class PlayerHandle:
                 self._freezer.stop(self._memory.check_machine)
                 break
             except Foul as foul:
-                # It needs a core in order to stop.  After the first try, nothing is known yet about who had the core.
+                # A player needs a core in order to stop.  The first try does not show which program had the core.
                 is_kept = known_s is None or self._lost.measure() - known_s > (time.monotonic() - began) / 2
                 if foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED or not is_kept:
                     raise

@@ -2,7 +2,7 @@
 
     with Sandbox("bubblewrap", memory_gib=16) as sandbox:
         with sandbox.start_player(entry) as player:
-            player.send(...); player.answer(deadline); player.stop(); player.resume()
+            player.send(...); player.answer(deadline, late); player.stop(); player.resume()
 
 bubblewrap is the outer sandbox: user, pid, net, ipc, uts and cgroup namespaces, a file system with only the interpreter
 and the libraries, an empty environment.  It never starts as root: root in its user namespace would be root on the host.

@@ -120,11 +120,11 @@ class WarmParent:
         self.spinners = tuple(health.include_processes())
 
     def rest(self) -> None:
-        """Stop what keeps the players' cores awake, while no judging uses this sandbox."""
+        """Stop the spinners while no judging uses this sandbox."""
         self._signal_spinners(signal.SIGSTOP)
 
     def wake(self) -> None:
-        """Continue it, for the next judging."""
+        """Let the spinners run again, for the next judging."""
         self._signal_spinners(signal.SIGCONT)
 
     def _signal_spinners(self, number: signal.Signals) -> None:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 MODULES = ("torch._dynamo", "torch._inductor.compile_fx")
-"""What the first call of a function of torch.compile imports, in more than two seconds."""
+"""The modules that the first call of a compiled function imports, which takes more than two seconds."""
 _USE = re.compile(rb"\btorch\s*\.\s*compile\b|\bimport\s+compile\b|\btorch\._(dynamo|inductor)\b")
 _VECTOR_FLAGS = {
     "avx2": ("-mavx2", "-mfma", "-mf16c"),

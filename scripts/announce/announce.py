@@ -247,7 +247,7 @@ class _AnnounceRun:
 
 
 def _missing(secret: str) -> str:
-    """A channel without a secret; the step has only the secrets that publish.yml passes on."""
+    """The message if a channel's secret is missing; the step has only the secrets that publish.yml passes on."""
     nothing = f"{secret}: there is no such secret, so nothing is announced there"
     if secret == DEFAULT_WEBHOOK:
         return nothing

@@ -21,7 +21,7 @@ NOTICE = timedelta(hours=24)
 """A deadline is announced this long before it."""
 
 LATEST_FINAL = timedelta(hours=24)
-"""The final standings wait this long after the deadline for judgings that have not ended."""
+"""The final standings wait at most this long after the deadline for judgings that have not ended."""
 
 
 def newly_seen(tasks: Iterable[Task], seen: Sequence[Seen], now: datetime, gpus: Collection[str]) -> Iterator[Seen]:

@@ -68,8 +68,8 @@ class RowFacts(SiteModel):
     `limit` is the hardware's limit over the score, None if it is unknown.
 
     An unproven row looks faster than the champion by more than a tie, but has not won their duel.  A provisional row's
-    interval is too wide to take a place: it ranks after all others.  Older sites lack both, and `co_authors`, whom the
-    author names.  `unmerged`, whether the row's pull request is not merged yet, is None for a ledger.
+    interval is too wide to take a place: it ranks after all others.  Older sites lack both flags and `co_authors`, the
+    logins that the author credits.  `unmerged`, whether the row's pull request is not merged yet, is None for a ledger.
     """
 
     task: RecordName

@@ -7,7 +7,7 @@ GITHUB_EVENT_NAME, GITHUB_EVENT_PATH                                   intake
 GITHUB_EVENT_PATH, GITHUB_REF_NAME                                     report, reconcile
 REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
 REQUEST, JUDGE, GITHUB_RUN_ID, GITHUB_OUTPUT; CHECK, ARTIFACT, DIGEST  report; the last three if known
-REQUEST, REFUSAL                                                       report, of a request that resolve refused
+REFUSAL                                                                report, if resolve refused the request
 REQUEST; READER_KEY if there is one                                    review
 GITHUB_OUTPUT                                                          publish, dataset
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce

@@ -210,7 +210,7 @@ def roofline_here(board: Board, judgement: Judgement) -> Roofline:
 
 
 def _to_json(judgement: Judgement, roofline: Roofline) -> str:
-    """The judgement, in which each case that has a throughput says it."""
+    """The judgement as JSON, with the throughput of each case for which it is known."""
     made = json.loads(judgement.to_json())
     for case, facts in zip(judgement.cases, made["cases"], strict=True):
         if throughput := roofline.of(case):

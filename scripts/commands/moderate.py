@@ -80,7 +80,7 @@ class Desk:
         return waiting
 
     def write(self, decisions: Sequence[Moderation], message: str) -> None:
-        """Write all decisions, or none."""
+        """Write the decisions; on the branch, all in one commit."""
         for decision in decisions:
             self.ledger.append_fact(decision)
         if self.branch:

@@ -213,7 +213,7 @@ def _is_accepted(
 
 @contextmanager
 def _left_to_judge(voice: Voice, number: int) -> Iterator[None]:
-    """Once the pull request exists, Ctrl-C and an outage end only the following."""
+    """Once the pull request exists, say at Ctrl-C and in errors that the judging goes on without this command."""
     then = f"the judging goes on; `pullrank watch {number}` shows it"
     with _stopped_with(voice, then):
         try:
@@ -224,7 +224,7 @@ def _left_to_judge(voice: Voice, number: int) -> Iterator[None]:
 
 @contextmanager
 def _stopped_with(voice: Voice, sentence: str) -> Iterator[None]:
-    """The message at Ctrl-C while something of ours is on GitHub."""
+    """Print `sentence` at Ctrl-C, and exit."""
     try:
         yield
     except KeyboardInterrupt:

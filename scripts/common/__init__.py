@@ -1,1 +1,1 @@
-"""Escaping of untrusted text, terminal output, git."""
+"""Shared by all of `scripts/`: escaping of untrusted text, the terminal, options of commands, git, HTTP requests."""

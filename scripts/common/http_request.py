@@ -1,12 +1,14 @@
-"""HTTP requests to Discord, published sites and GitHub's storage.  Requests to GitHub's API: `scripts/github/wire.py`.
+"""HTTP requests to Discord, published sites, GitHub's downloads and a reader's model.
+
+Requests to the API of the competition's repository: `scripts/github/wire.py`.
 
     send        one request; the answer may have any status, also that of a redirect
     download    GET or HEAD; redirects are followed, but never away from https
 
 Answers are limited in size and time.  An error repeats neither the URL nor the server's words: both may have a secret.
 
-The standard library is enough, and only it says of an error whether the request was sent: `NotSent`.  Like git, it uses
-the environment's proxies and the system's certificates.
+We use the standard library: unlike other clients, it shows whether a request was sent before an error (`NotSent`).
+Like git, it uses the environment's proxies and the system's certificates.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ _LINE_S = 5.0
 
 
 class Display:
-    """The progress display: the current job, its step, and the time left once there is something to tell it from.
+    """The progress display: the current job, its step, and the time left once it can be estimated.
 
     It is redrawn only when the judge reports a step.  A background thread would take the interpreter from the referee
     in the middle of a timed window.  Without a terminal, it prints a line for each step.  If there are several jobs, it
@@ -176,7 +176,7 @@ class Display:
     def _left_s(self, job_left_s: float | None) -> float | None:
         """Time left: the judge's estimate for this job, and the guesses for other jobs at the pace of finished ones.
 
-        None if nothing tells: no job is finished, or this one takes longer than guessed.
+        None if it cannot be estimated: no job is finished, or this one takes longer than guessed.
         """
         done_s, later_s = sum(self._guesses_s[: self._job]), sum(self._guesses_s[self._job + 1 :])
         if not done_s:

@@ -62,7 +62,7 @@ class GitHub(Wire):
         self.me = me
 
     def is_me(self, account: Account) -> bool:
-        """Whether an account is the token's.  A bot is known by its login: nobody else may have brackets in it."""
+        """Whether an account is the token's.  A bot is known by its login: only bots have brackets in theirs."""
         return account.login == self.me.login if self.me.is_bot else account.id == self.me.id
 
     # Pull requests

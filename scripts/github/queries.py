@@ -1,6 +1,6 @@
 """GraphQL queries, and their answers in the form of the REST API, which `pulls` reads.
 
-They save requests: GitHub counts queries apart.
+They save REST requests, because GitHub counts queries separately.
 """
 
 from __future__ import annotations

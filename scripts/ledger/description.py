@@ -1,7 +1,7 @@
 """What an author says about a commit in the description of its pull request: co-authors, and a note.
 
-Nobody checks either: a co-author is somebody whom the author names.  The first ranked, accepted judging of a commit
-keeps them, as they are then.  Edits of the description count from the next commit on.
+Neither is checked: an author may name any login as co-author.  The first ranked, accepted judging of a commit
+stores both as they are then.  Edits of the description count from the next commit on.
 
 History of the format
     1   2026-11   first version

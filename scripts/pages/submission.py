@@ -73,7 +73,8 @@ class Entry:
 class ComparedSubmission:
     """Another submission that this one is compared with.
 
-    `name` says which one, `whose` whose it is.  `came_before`: it is the predecessor, so the diff leads to this one.
+    `name` is its role, such as first place; `whose` is its author, in words.  `came_before`: the diff leads from it to
+    this submission, and not the other way round.
     """
 
     name: str

@@ -4,8 +4,9 @@
                                                                 ├─▶ a BoardChange for each board that differs
     after: the tasks in this working tree                      ─┘      └─ the ledger's rows that would go
 
-A new edition empties a board.  The edition is computed from the facts that are compared here: the task's
-and the harness's way of timing, which belongs to a commit.  Prose, deadlines, templates and examples do not affect it.
+A new edition empties a board.  It depends on the facts of the task that are compared here, and on the harness's timing
+method (`METHOD`) at that commit.  It does not depend on prose, deadlines, `work`, templates, or examples other than the
+anchor.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ class PullContents:
     """The contents of a pull request, as admission reads them.  Fields that are not needed are not read and stay empty.
 
     `merged` are the merged files of others for the task, `given` the task's own templates and examples.  `origin`
-    records that its author offers this file here, and `origins` are the accounts' first offers of it in the ledger; a
-    file that is nobody's own has none.
+    records that the author submits this file here, and `origins` are each account's first submission of it in the
+    ledger.  A file that anybody may submit, such as a template, has neither.
     """
 
     pull: PullRequest
@@ -230,7 +230,7 @@ def require_original(entry: SubmissionPath, contents: PullContents, competition:
     if contents.origin:
         known = (contents.origin, *contents.origins)
         require_first(contents.origin.user_id, known, competition.settings, competition.moderated)
-    # Of these, it is known when they were offered.
+    # `require_first` has compared these authors' files by date; merged files without a date are compared below.
     dated = {one.login.casefold() for one in contents.origins}
     merged = [one for one in contents.merged if one.login.casefold() not in dated]
     original = find_original(contents.source, entry.name, merged, contents.given)

@@ -137,7 +137,7 @@ def find_original(source: bytes, name: str, others: Iterable[Original], known: I
 
 
 def own_fingerprint(source: bytes, name: str, known: Iterable[bytes]) -> str | None:
-    """The fingerprint of a file that can be somebody's own; else None."""
+    """The fingerprint of a file; None if it has none, or if it is one that anybody may submit."""
     mine = fingerprint(source, name)
     return None if mine and _is_known(source, name, known) else mine
 

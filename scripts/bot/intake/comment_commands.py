@@ -3,7 +3,7 @@
     who     the author, and everybody with write access; by numeric id
     what    /test /benchmark /profile /rank /rerun     request judgings
             /cancel                                    ends open requests
-            /withdraw                                  takes the author's results off the boards; for nobody else
+            /withdraw                                  takes results off the boards; for their author only
             /show /help                                get an answer
             /check                                     is for maintainers, on changed tasks
             /ci                                        is for maintainers, on branches of this repository
@@ -165,9 +165,9 @@ def _cancel(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decisio
 
 
 def _withdraw(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decision:
-    """Take off the boards whatever the author asked to rank there before the comment, in any pull request; once.
+    """Withdraw all ranked requests that the author made for these boards before the comment, in any pull request; once.
 
-    What the bot asked for is about an earlier file, whenever it asked.
+    Includes all rematches: the bot may have requested them later, but they judge an earlier file.
     """
     author, moderated = facts.pull.author, facts.competition.moderated
     if comment.author.id != author.id:

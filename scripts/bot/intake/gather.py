@@ -133,7 +133,7 @@ def _happened_at(event: Event, pull: PullRequest) -> datetime:
 
 
 def _with_origins(contents: PullContents, competition: Competition, branch: LedgerBranch, at: datetime) -> PullContents:
-    """Add the first offers of a submission's file, where this one is made at `at`; unchanged if it is nobody's own."""
+    """Add this submission of the file, made at `at`, and each account's first one; unchanged without a fingerprint."""
     entry = find_entry(contents, competition)
     assert isinstance(entry, SubmissionPath)
     mine, pull = own_fingerprint(contents.source, entry.name, contents.given), contents.pull

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 LATE = timedelta(minutes=1)
-"""An older event may have been overtaken by one that left nothing in the ledger, such as the closing of a pull request
-without requests.  If a younger event was overtaken all the same, `report` makes no row of it."""
+"""An older event may have been overtaken by a newer one that left nothing in the ledger, such as the closing of a pull
+request without requests; this is checked.  A younger event may be, too, but then `report` makes no row of it."""
 MAX_PAYLOAD_BYTES = 32 * 1024 * 1024
 WORKFLOW = "intake.yml"
 CI_WORKFLOW = "ci.yml"

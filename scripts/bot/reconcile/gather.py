@@ -46,7 +46,7 @@ MAX_ASKED = 20
 """Pull requests to look up one by one, per run."""
 WORKFLOW = "reconcile.yml"
 LONGEST_WAIT = timedelta(days=14)
-"""From request to end: GitHub ends jobs that wait for a day."""
+"""Longest time from a request to its ending.  Ample, because GitHub ends a job that has waited for a day."""
 
 
 def gather(context: BotContext, now: datetime) -> RepositoryState:
@@ -107,7 +107,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
 
 
 def _opened(statuses: Iterable[RequestStatus], root: Path, now: datetime) -> frozenset[str]:
-    """The open tasks of these tests."""
+    """The tasks with a test among these requests that are open now."""
     boards = {(one.request.task, one.request.gpu) for one in statuses if one.request.mode is Mode.TEST}
     found = (find_board(task, gpu, root) for task, gpu in boards)
     return frozenset(board.task.name for board in found if board and board.task.is_open(now))
@@ -157,9 +157,9 @@ def _runs(github: GitHub, statuses: Iterable[RequestStatus]) -> tuple[WorkflowRu
 def _comments(
     github: GitHub, since: datetime
 ) -> tuple[dict[int, tuple[BoardMarker, ...]], dict[int, int], datetime | None]:
-    """The boards that our comments show, by pull request; the pull requests of second comments, by id; and since when.
+    """The boards that our comments show, by pull request; the pull requests of second comments, by comment id; a time.
 
-    Since when: usually None, for all of them; otherwise there were too many, and older ones are missing.
+    The time is None if all comments were read; otherwise only those written or edited since then were.
     """
     ours: dict[int, list[Comment]] = defaultdict(list)
     recent = list(github.recent_comments(since))

@@ -283,7 +283,7 @@ def plan(facts: RepositoryState) -> tuple[Step, ...]:
 
 
 def _for_live_runs(facts: RepositoryState) -> Iterator[Step]:
-    """The first steps, because later ones may need the machines."""
+    """Stop runs of withdrawn requests.  First, because later steps may need the machines."""
     withdrawn = {
         workflow_runs.run_title(status.request.id): status.request
         for status in facts.statuses
@@ -392,7 +392,7 @@ def _for_judged(pull: PullRequest, facts: RepositoryState) -> Iterator[Step]:
     rows = [one for one in of_head if places.get(one.request.id) is PlaceKind.ROW]
     ends = [one.ending.at for one in of_head if one.ending]
     is_settled = bool(rows) and all(map(facts.is_settled, ends))
-    # If GitHub refuses a merge, it will refuse again.  After two days, leave it to the people who were told.
+    # If GitHub refuses a merge, it will refuse again.  The bot has commented on it; stop trying after two days.
     is_due = is_settled and facts.is_recent(max(filter(None, (*ends, facts.decided_at))))
     # A missing machine must not hold up other boards or the merge.
     if is_due and facts.merges and all(one.request.asked_at <= facts.now - MERGE_WAIT for one in waiting):

@@ -162,7 +162,7 @@ def why_not_the_answer(
 
 
 def highest_claim(board: Board, sandbox: str, device: str) -> Claim:
-    """The most that a board's times can claim, as the harness decides it: who controls a machine can forge it."""
+    """The strongest claim that the harness makes for a board's times: a forged judgement may claim more."""
     if sandbox == "none" or not board.task.is_refereed:
         return Claim.SELF_TIMED
     is_amd = board.gpu != "CPU" and device.startswith("AMD")

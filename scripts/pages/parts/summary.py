@@ -28,7 +28,7 @@ class Place(Position):
 
     `tied`: with others in its band; `tied_with` is the band's first login, empty for the first itself.  `ends_band`: it
     is the last of its band.  `unmerged`: its pull request is not merged yet.  `why_provisional` explains a provisional
-    row in sentences.  `pull` is the URL of its newest pull request, or empty.  `co_authors` are whom its author names.
+    row in sentences.  `pull` is the URL of its newest pull request, or empty.  `co_authors` are credited by its author.
     """
 
     board: Board
