@@ -71,18 +71,18 @@ def run(arguments: Sequence[str]) -> int:
         made = _check(options) if options.command == "check" else _judge(options)
         _write(out, made.text)
     except PullRankError as error:
-        return _complain(trouble, str(error), error.exit_code)
+        return _report_error(trouble, str(error), error.exit_code)
     except KeyboardInterrupt:
-        return _complain(trouble, "the judge was interrupted", _INTERRUPTED)
+        return _report_error(trouble, "the judge was interrupted", _INTERRUPTED)
     except Exception as error:
         traceback.print_exc()
-        return _complain(trouble, f"internal error: {type(error).__name__}: {error}", 3)
+        return _report_error(trouble, f"internal error: {type(error).__name__}: {error}", 3)
     _say(f"{made.summary}, written to {out}")
     return made.exit_code
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Made:
+class _CommandOutput:
     """Output of a command: file content, summary line, exit code."""
 
     text: str
@@ -129,7 +129,7 @@ def _url(text: str) -> str:
     return text
 
 
-def _judge(options: argparse.Namespace) -> _Made:
+def _judge(options: argparse.Namespace) -> _CommandOutput:
     _require_machine()
     try:
         from harness.judge import judge
@@ -143,7 +143,7 @@ def _judge(options: argparse.Namespace) -> _Made:
     order = bundle.order
     _say(f"request {order.id}: {order.task} on {order.gpu}, {order.mode}, file of {order.login}")
     with bundle.open_board() as board:
-        profiled = board.profiled(order.case)
+        profiled = board.benchmarks_to_profile(order.case)
         if order.case and not profiled:
             raise PullRankError(f"request {order.id}: {board.task.name} has no benchmark {order.case} on {board.gpu}")
         judgement = judge(
@@ -161,21 +161,21 @@ def _judge(options: argparse.Namespace) -> _Made:
         )
     verdict = judgement.verdict
     exit_code = {"AC": 0, "JE": 3}.get(verdict.value, 1)
-    return _Made(text=judgement.to_json(), summary=f"{verdict} {verdict.label}", exit_code=exit_code)
+    return _CommandOutput(text=judgement.to_json(), summary=f"{verdict} {verdict.label}", exit_code=exit_code)
 
 
-def _check(options: argparse.Namespace) -> _Made:
+def _check(options: argparse.Namespace) -> _CommandOutput:
     """Judge the examples of untrusted tasks, in a sandboxed process."""
     _require_machine()
-    from harness.task_check.task_check import check_behind_walls
+    from harness.task_check.task_check import check_in_outer_sandbox
 
     archive = Path(sys.argv[0])
     if not zipfile.is_zipfile(archive):
         raise PullRankError("`check` copies itself into the sandbox: run it as harness.pyz")
     tasks = _read(options.tasks, "tasks.zip")
-    lines = check_behind_walls(tasks, archive.read_bytes(), digest=options.digest, minutes=options.minutes)
+    lines = check_in_outer_sandbox(tasks, archive.read_bytes(), digest=options.digest, minutes=options.minutes)
     # Not parsed here: the lines are as untrusted as the tasks.
-    return _Made(text=lines.decode("utf-8", "replace"), summary=f"{len(lines.splitlines())} lines")
+    return _CommandOutput(text=lines.decode("utf-8", "replace"), summary=f"{len(lines.splitlines())} lines")
 
 
 def _print_examples(tasks: Path) -> int:
@@ -225,7 +225,7 @@ def _show(progress: Progress) -> None:
     _say(f"{progress.step}{part}{left}")
 
 
-def _complain(trouble: Path, message: str, exit_code: int) -> int:
+def _report_error(trouble: Path, message: str, exit_code: int) -> int:
     line = " ".join(message.split())[:2000]
     _say(line)
     with contextlib.suppress(OSError):  # then the message is on stderr only

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _UNWATCHED = "a GPU driver that reports clocks and load during runs: they are not watched"
 
-__all__ = ["Dueled", "JudgeSession", "duel", "judge", "open_context", "require_launch_choice"]
+__all__ = ["DuelResult", "JudgeSession", "duel", "judge", "open_context", "require_launch_choice"]
 
 
 def judge(
@@ -115,7 +115,7 @@ def judge(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dueled:
+class DuelResult:
     """Two files on one board: the judgements of their builds and tests, and their duel if both were accepted.
 
     In the duel, A is the challenger and `ratio` is A / B.
@@ -134,7 +134,7 @@ def duel(
     looks: Sequence[int] = DUEL_LOOKS,
     sandbox: str = "auto",
     on_progress: OnProgress | None = None,
-) -> Dueled:
+) -> DuelResult:
     """Play two files against each other, in the same way as challenger and champion.
 
     Args:
@@ -157,7 +157,7 @@ def duel(
         side: Results(cases=tuple(cases), log=context.logs.get(side, "")) for side, cases in match.results.items()
     }
     judgements = {side: frame.judgement(file, Mode.TEST, results[side]) for side, file in match.files.items()}
-    return Dueled(a=judgements["A"], b=judgements["B"], duel=match.duel)
+    return DuelResult(a=judgements["A"], b=judgements["B"], duel=match.duel)
 
 
 class JudgeSession:

@@ -117,28 +117,28 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
             error.show(shown)
             return _say(shown.getvalue().rstrip("\n"), error.exit_code)
     except click.ClickException as error:
-        return _complain(error.format_message(), 2)
+        return _report_error(error.format_message(), 2)
     except PullRankError as error:
-        return _complain(str(error), error.exit_code)
+        return _report_error(str(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return _complain("stopped; nothing is left running", INTERRUPTED)
+        return _report_error("stopped; nothing is left running", INTERRUPTED)
     except BrokenPipeError:
         # The reader closed the pipe, as in `pullrank tasks | head -1`.  Redirect stdout so that the flush at exit
         # does not fail as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
+        return _report_error(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
     except Exception as error:
         if os.environ.get("PULLRANK_TRACEBACK"):
             raise
         kind = type(error).__name__
-        return _complain(
+        return _report_error(
             f"internal error: {kind}: {error}\nPULLRANK_TRACEBACK=1 shows the traceback; please report it.", 3
         )
 
 
-def _complain(message: str, exit_code: int) -> int:
+def _report_error(message: str, exit_code: int) -> int:
     return _say(f"pullrank: {message}", exit_code)
 
 

@@ -21,7 +21,7 @@ from scripts.bot.report.artifact import (
     Window,
     read_artifact,
     why_below_the_floor,
-    why_not_the_answer,
+    why_no_match,
 )
 from scripts.competition.settings import Gpu
 from scripts.ledger.request import Request, make_id
@@ -50,7 +50,7 @@ def window() -> Window:
 def refusal(judgement: Judgement, asked: Request | None = None, gpu: Gpu | None = None, **changes: Any) -> str:
     facts: dict[str, Any] = {"harness_digest": judgement_of(request(), URL).harness.digest, "window": window()}
     facts |= {"run_url": URL, "board": BOARD} | changes
-    return why_not_the_answer(judgement, asked or request(), gpu=gpu or Gpu(runs_on="cpu"), **facts)
+    return why_no_match(judgement, asked or request(), gpu=gpu or Gpu(runs_on="cpu"), **facts)
 
 
 def forged(**changes: Any) -> Judgement:

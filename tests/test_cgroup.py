@@ -61,12 +61,12 @@ def test_a_group_hands_on_the_limits_it_has(tmp_path, has, hands_on, written):
     (tmp_path / "cgroup.controllers").write_text(has)
     control = tmp_path / "cgroup.subtree_control"
     control.write_text(hands_on)
-    cgroup.hand_on_limits(tmp_path)
+    cgroup.delegate_controllers(tmp_path)
     assert control.read_text() == written
 
 
 def test_a_folder_that_is_not_a_group_hands_on_no_limits(tmp_path):
-    assert cgroup.hand_on_limits(tmp_path / "gone") == set()
+    assert cgroup.delegate_controllers(tmp_path / "gone") == set()
 
 
 def test_only_the_limits_that_a_group_has_are_set(tmp_path):

@@ -201,7 +201,7 @@ def never_stop_the_player(patch):
 
 def allow_all_system_calls(patch):
     linger_before_the_window(patch)
-    change_inside(patch, "walls.py", {"    seccomp.install(has_loopback=room.has_loopback)\n": ""})
+    change_inside(patch, "inner_sandbox.py", {"    seccomp.install(has_loopback=setup.has_loopback)\n": ""})
 
 
 def linger_before_the_window(patch):
@@ -232,23 +232,23 @@ def share_one_process_namespace(patch):
                 os.kill(pid, signal.SIGKILL)
         freezer.await_end(known)
 
-    change_inside(patch, "walls.py", {"_NEW_MOUNT | _NEW_IPC | _NEW_PID": "_NEW_MOUNT | _NEW_IPC"})
+    change_inside(patch, "inner_sandbox.py", {"_NEW_MOUNT | _NEW_IPC | _NEW_PID": "_NEW_MOUNT | _NEW_IPC"})
     patch.setattr(PlayerHandle, "_kill", kill)
 
 
 def show_the_hosts_settings(patch):
-    walls = bubblewrap._walls
+    command = bubblewrap._player_command
 
-    def lower_walls(*about):
-        arguments = walls(*about)
+    def without_mount(*about):
+        arguments = command(*about)
         first = arguments.index("--ro-bind")
         return [*arguments[:first], "--ro-bind", "/etc", "/etc", *arguments[first:]]
 
-    patch.setattr(bubblewrap, "_walls", lower_walls)
+    patch.setattr(bubblewrap, "_player_command", without_mount)
 
 
 def leave_caches_as_they_are(patch):
-    change_inside(patch, "walls.py", {"    _fill_holes(os.path.join(folder, FILES))\n": "    return\n"})
+    change_inside(patch, "inner_sandbox.py", {"    _fill_holes(os.path.join(folder, FILES))\n": "    return\n"})
 
 
 def allow_locks_of_open_files(patch):

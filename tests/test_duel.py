@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.judge import Dueled, duel
+from harness.judge import DuelResult, duel
 from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval
 from harness.records.verdict import Foul, Verdict
@@ -42,7 +42,7 @@ def submission(source):
     return Submission(login="sample", source=source.encode())
 
 
-def dueled(board, a, b, **options) -> Dueled:
+def dueled(board, a, b, **options) -> DuelResult:
     return duel(board, submission(a), submission(b), **{"sandbox": "none"} | options)
 
 

@@ -22,7 +22,7 @@ from harness.records.judgement import CaseResult, Claim, Digests, Judgement
 from harness.records.times import Forfeit, ToldRun, ToldTiming
 from harness.records.verdict import Verdict
 from harness.task.task import Board, Evaluator
-from scripts.bot.report.artifact import ArtifactError, Window, read_artifact, why_not_the_answer
+from scripts.bot.report.artifact import ArtifactError, Window, read_artifact, why_no_match
 from scripts.competition.settings import Gpu
 from scripts.ledger.request import Request, make_id
 from scripts.standings.standings import standings
@@ -129,7 +129,7 @@ def what_comes_of(fields: Json, honest: Honest) -> str:
     true = honest.judgement
     window = Window(started_at=true.started_at, ended_at=true.finished_at)
     gpu = Gpu(runs_on="x", device=("CPU",))
-    if why_not_the_answer(handed, honest.request, honest.board, gpu, true.harness.digest, window, URL):
+    if why_no_match(handed, honest.request, honest.board, gpu, true.harness.digest, window, URL):
         return REFUSED
     if handed.edition != honest.board.edition:
         return JUDGED_AGAIN

@@ -12,7 +12,7 @@ from harness.gpu.device import CPU, CUDA
 from harness.gpu.gpu_nodes import GpuNode, assigned, find_driver_library, find_faults, find_gpus, shown_of
 from harness.records.errors import JudgeError
 from harness.sandbox import bubblewrap
-from harness.sandbox.sandbox import gpu_walls
+from harness.sandbox.sandbox import visible_gpus
 
 INFORMATION = """Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 18
@@ -257,11 +257,11 @@ def test_a_gpu_partitioned_into_mig_slices_is_refused(tmp_path: Path) -> None:
 def test_a_judge_assigned_a_mig_slice_asks_for_a_whole_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"0, {name}")
     with pytest.raises(JudgeError, match=rf"assigned {name}: MIG slices are not supported; give the judge a whole"):
-        gpu_walls(CUDA)
+        visible_gpus(CUDA)
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="there is a GPU here")
 def test_a_machine_without_a_gpu_is_refused_before_judging() -> None:
-    assert gpu_walls(CPU) is None
+    assert visible_gpus(CPU) is None
     with pytest.raises(JudgeError, match="no GPU found on this machine"):
-        gpu_walls(CUDA)
+        visible_gpus(CUDA)

@@ -159,7 +159,7 @@ for _ in range(16):
 
 
 def test_unowned_memory_is_reported_if_it_is_not_freed_in_time(tmp_path, monkeypatch):
-    state = Health(os.getpid(), os.getpid(), tmp_path, walled=False)
+    state = Health(os.getpid(), os.getpid(), tmp_path, sandboxed=False)
     state.check_thoroughly()
     monkeypatch.setattr(health, "_RETURN_S", 0.1)
     monkeypatch.setattr(health, "_GROWTH", -1.0)  # as if other use had grown by all of the machine's memory
@@ -170,7 +170,7 @@ def test_unowned_memory_is_reported_if_it_is_not_freed_in_time(tmp_path, monkeyp
 def test_processes_started_meanwhile_are_found_and_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(health, "_GRACE_S", 0.1)
     with subprocess.Popen(["sleep", "60"]) as before:
-        state = Health(os.getpid(), os.getpid(), tmp_path, walled=False)
+        state = Health(os.getpid(), os.getpid(), tmp_path, sandboxed=False)
         state.check()
         with subprocess.Popen(["sh", "-c", "sleep 60 & sleep 60 & wait"]) as family:
             give_up = time.monotonic() + 30

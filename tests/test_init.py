@@ -17,7 +17,7 @@ from harness.task.submission import Submission
 from harness.task.task import load_task
 from scripts.bot.comment.check_report import facts_as_text
 from scripts.cli import run
-from scripts.commands.judge_file import _then_there
+from scripts.commands.judge_file import _how_to_submit
 from scripts.competition.settings import SETTINGS, load_settings
 from scripts.submit.follow import BoardNews, BoardProgress, read_result
 from tests.competition import ROOT, SOURCE, judgement_of
@@ -103,7 +103,7 @@ def test_a_benchmark_of_a_competition_task_suggests_submitting_the_file(
 )
 def test_the_suggested_submit_command_has_only_the_needed_options(mode: Mode, source: bytes, words: list[str]) -> None:
     file, task = Path("kernel.py"), load_task(ROOT / "tasks" / "vectoradd")
-    said = _then_there(mode, file, Submission(login="", source=source), task)
+    said = _how_to_submit(mode, file, Submission(login="", source=source), task)
     assert shlex.split(said.partition("`")[2].partition("`")[0]) == ["pullrank", "submit", "kernel.py", *words]
 
 

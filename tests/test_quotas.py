@@ -8,7 +8,7 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.admission.quotas import Limit, find_board_refusal, find_refusal, uses
+from scripts.bot.admission.quotas import Limit, find_board_refusal, find_refusal, limit_uses
 from scripts.competition.settings import Quotas
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Ending, EndState, Request, Spent, make_id
@@ -154,7 +154,7 @@ def test_a_boards_limit_counts_all_authors_and_open_requests_as_typical_ones() -
 
 
 def test_the_quota_reports_how_much_of_each_limit_is_used() -> None:
-    used = uses([ranked(1), asked(2, "open"), asked(3, seconds=90), asked(30)], QUOTAS, NOW)
+    used = limit_uses([ranked(1), asked(2, "open"), asked(3, seconds=90), asked(30)], QUOTAS, NOW)
     assert {use.limit: (use.used, use.allowed) for use in used} == {
         Limit.JUDGINGS: (3, 4),
         Limit.RANKED: (1, 2),

@@ -29,7 +29,7 @@ from tests.test_request import request
 TESTS = Path(__file__).parent
 TINY = TESTS / "tasks" / "tiny"
 SHIPPED = {task.name: task for task in load_tasks(TESTS.parent / "tasks")}
-H100 = Gpu(runs_on="h100").known_as("H100")
+H100 = Gpu(runs_on="h100").with_vendor_figures("H100")
 WORK = Work(bytes="4000 * size", flops="5000 * size", dtype="float32")
 COUNTED = Roofline(work=WORK)
 LIMITED = Roofline(work=WORK, gpu=Gpu(runs_on="h100", bandwidth_gbs=100, tflops={"float32": 67}))

@@ -36,14 +36,14 @@ def prepared(gpus: int = 1) -> Iterator[None]:
     Raises:
         JudgeError: torch finds no GPU, or one of the `gpus` does not work.
     """
-    _see(gpus)
+    _select_gpus(gpus)
     if trouble := _find_absence() or find_trouble(gpus):
         raise JudgeError(trouble)
     with cpu.prepared():
         yield
 
 
-def _see(count: int) -> None:
+def _select_gpus(count: int) -> None:
     """Select the players' GPUs for the referee.  The libraries read these variables when torch first looks for GPUs."""
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as the kernel numbers them, not the fastest first
     gpus = assigned(find_gpus(), os.environ)[:count]

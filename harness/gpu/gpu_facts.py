@@ -63,7 +63,7 @@ class GpuFacts:
     throttled_ms: float | None = None
     """How long heat has throttled it since its driver was loaded, in milliseconds."""
 
-    def beside(self, ours: int) -> GpuFacts:
+    def without_own(self, ours: int) -> GpuFacts:
         """The same facts, with `others` reduced by `ours`, the number of the judge's own processes."""
         return replace(self, others=None if self.others is None else max(0, self.others - ours))
 

@@ -27,14 +27,14 @@ _AMD = "sys/class/kfd/kfd/topology/nodes"
 _SYSTEM = ("/sys/bus/pci", "/sys/devices")
 _AMD_SYSTEM = ("/sys/class/kfd", "/sys/class/drm", *_SYSTEM)
 """Where the vendors' libraries look for devices and their topology; read-only in the sandbox."""
-_FOUND_ANYWAY = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
+_LOADER_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib")
 """The loader's default folders."""
 _DRIVER_FOLDERS = ("usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/wsl/lib", "run/opengl-driver/lib")
 """The driver's libraries in containers, WSL and NixOS."""
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _CONTROL = 255
 """The minor of /dev/nvidiactl."""
-_OPENED: Mapping[Vendor, str] = {
+_ACCESS_REMEDIES: Mapping[Vendor, str] = {
     "nvidia": "set NVreg_DeviceFileMode=0666 for the kernel module nvidia",
     "amd": """write KERNEL=="kfd", MODE="0666" and SUBSYSTEM=="drm", KERNEL=="renderD*", MODE="0666" into """
     "/etc/udev/rules.d/70-amdgpu.rules",
@@ -127,7 +127,7 @@ def shown_of(gpus: Sequence[GpuNode], root: Path = Path("/")) -> Shown:
     }
     library = find_driver_library(root)
     folders: tuple[str, ...] = _SYSTEM
-    if library and library not in _FOUND_ANYWAY:
+    if library and library not in _LOADER_FOLDERS:
         environment["LD_LIBRARY_PATH"] = f"/{library}"
         folders = _SYSTEM if library.startswith("usr/") else (*_SYSTEM, f"/{library}")
     return Shown(nodes=("/dev/nvidiactl", "/dev/nvidia-uvm", *own), folders=folders, environment=environment)
@@ -135,7 +135,7 @@ def shown_of(gpus: Sequence[GpuNode], root: Path = Path("/")) -> Shown:
 
 def find_driver_library(root: Path = Path("/")) -> str:
     """The folder of NVIDIA's libcuda.so.1, below `root`; "" if it is in none of the known folders."""
-    folders = (*_DRIVER_FOLDERS, *_FOUND_ANYWAY)
+    folders = (*_DRIVER_FOLDERS, *_LOADER_FOLDERS)
     return next((folder for folder in folders if (root / folder / "libcuda.so.1").exists()), "")
 
 
@@ -143,13 +143,13 @@ def find_faults(gpus: Sequence[GpuNode], root: Path = Path("/")) -> list[str]:
     """What prevents players from using these GPUs, each with the way out; empty if nothing is found."""
     vendor = gpus[0].vendor
     faults = [_fault_of(node, root / node.lstrip("/"), vendor) for node in shown_of(gpus, root).nodes]
-    faults += [f"{gpu.node} is partitioned: {WHOLE_GPU}" for gpu in gpus if _is_cut(gpu, root)]
+    faults += [f"{gpu.node} is partitioned: {NO_MIG}" for gpu in gpus if _has_mig_slices(gpu, root)]
     if vendor == "nvidia" and not find_driver_library(root):
         faults.append("libcuda.so.1 is in none of the known folders: install the driver's libraries below /usr/lib")
     return [fault for fault in faults if fault]
 
 
-WHOLE_GPU = "MIG slices are not supported; give the judge a whole GPU (as root: nvidia-smi -i NUMBER -mig 0)"
+NO_MIG = "MIG slices are not supported; give the judge a whole GPU (as root: nvidia-smi -i NUMBER -mig 0)"
 
 
 def _fault_of(node: str, path: Path, vendor: Vendor) -> str:
@@ -158,10 +158,12 @@ def _fault_of(node: str, path: Path, vendor: Vendor) -> str:
         return f"{node} is missing: {_maker_of(node, vendor)}, or give the container this device"
     if os.geteuid() == 0 and path.stat().st_mode & 0o006 != 0o006:
         what = "a judge started by root runs players as nobody"
-        return f"{node} is not open to all users, and {what}: {_OPENED[vendor]}, or start the judge as another user"
+        remedy = f"{_ACCESS_REMEDIES[vendor]}, or start the judge as another user"
+        return f"{node} is not open to all users, and {what}: {remedy}"
     # If the judge is not root, its players have its groups.
     if not os.access(path, os.R_OK | os.W_OK):
-        return f"{node} is not open to this user: add it to the group that `ls -l {node}` shows, or {_OPENED[vendor]}"
+        remedy = f"add it to the group that `ls -l {node}` shows, or {_ACCESS_REMEDIES[vendor]}"
+        return f"{node} is not open to this user: {remedy}"
     return ""
 
 
@@ -174,7 +176,7 @@ def _maker_of(node: str, vendor: Vendor) -> str:
     return f"nvidia-modprobe -c {_number(node) if node[-1].isdigit() else _CONTROL}, as root"
 
 
-def _is_cut(gpu: GpuNode, root: Path) -> bool:
+def _has_mig_slices(gpu: GpuNode, root: Path) -> bool:
     """Whether the driver has MIG instances of this GPU, found by its minor, which is its node's number."""
     return any((root / f"proc/driver/nvidia/capabilities/gpu{_number(gpu.node)}/mig").glob("gi*"))
 
@@ -194,7 +196,7 @@ def _read(path: Path) -> str:
 def require_gpus(world_size: int = 1) -> list[GpuNode]:
     """The first `world_size` GPUs assigned to the judge.  Raises JudgeError if there are fewer."""
     if named := find_slice(os.environ):
-        raise JudgeError(f"the judge is assigned {named[:60]}: {WHOLE_GPU}")
+        raise JudgeError(f"the judge is assigned {named[:60]}: {NO_MIG}")
     gpus = assigned(find_gpus(), os.environ)
     if not gpus:
         raise JudgeError(

@@ -35,7 +35,7 @@ class GpuWatch:
         if not self._meter:
             return
         give_up = time.monotonic() + (0 if self._is_shared else _LEAVE_S)  # processes still there after that stay
-        while (facts := self._meter().beside(self._ours)).others and time.monotonic() < give_up:
+        while (facts := self._meter().without_own(self._ours)).others and time.monotonic() < give_up:
             time.sleep(0.05)
         self._before, self._looks, self._is_shared = facts, [], bool(facts.others)
 

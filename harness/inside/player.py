@@ -150,7 +150,7 @@ class _Player:
     def go_shared(self, command: dict[str, Any]) -> bytes:
         assert self.shared
         gate = command["gate"]
-        if gate and not self.shared.is_queue:
+        if gate and not self.shared.can_queue:
             self.control.send(QUEUED)
         if gate:
             self.shared.wait_for_gate(gate)
@@ -159,7 +159,7 @@ class _Player:
             # Copy each output before the next call: the submission may return the same tensor every time.
             output = self.kernel(self._build(self.tree, scalars, self.views[call]))
             outputs.append(self.shared.put(output, call))
-        if gate and self.shared.is_queue:
+        if gate and self.shared.can_queue:
             self.control.send(QUEUED)
         self.shared.synchronize()
         return b'{"is":"done","output":[%s]}' % ",".join(outputs).encode()

@@ -111,14 +111,14 @@ class SharedMemory:
         return span.view(like.dtype).view(like.shape)
 
     @property
-    def is_queue(self) -> bool:
+    def can_queue(self) -> bool:
         """Whether work can be queued on the device.  A CPU in a GPU's place runs it at once."""
         return self._device != "cpu"
 
     def wait_for_gate(self, number: int) -> None:
         """Let all further work in the current stream wait until the referee has revealed the inputs."""
         gate = gate_of(self._mappings[0].address, self._mappings[0].size)
-        if self.is_queue:
+        if self.can_queue:
             self._driver.wait_for_value(torch.cuda.current_stream().cuda_stream, gate, number)
             return
         word = ctypes.c_uint32.from_address(gate)
@@ -127,7 +127,7 @@ class SharedMemory:
 
     def synchronize(self) -> None:
         """Wait for all work of this process on the device."""
-        if self.is_queue:
+        if self.can_queue:
             torch.cuda.synchronize()  # its errors say more than the driver's
         else:
             self._driver.synchronize()

@@ -8,10 +8,11 @@ own.  So a fresh player costs milliseconds instead of an import of torch.
           └ player (pid 2)          fully confined; runs the submission
 
 An order is one packet on the zygote's socket: a byte, `PLAYER`, `SEAL` or `KEEP_AWAKE`, and for the first two the name
-of a cache.  `PLAYER` comes with three descriptors: the player's control socket, its `Room` as JSON in a memfd, and its
-log in a memfd.  If the player executes a task's own program, the fourth descriptor is the pipe for its results.
+of a cache. `PLAYER` comes with three descriptors: the player's control socket, its `PlayerSetup` as JSON in a memfd,
+and its log in a memfd. If the player executes a task's own program, the fourth descriptor is the pipe for its results.
 
-The zygote never reads a `Room`: each later player is a fork of it and would find earlier submissions in its memory.
+The zygote never reads a `PlayerSetup`: each later player is a fork of it and would find earlier submissions in its
+memory.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from harness.inside import keep_cores_awake, walls
+from harness.inside import inner_sandbox, keep_cores_awake
+from harness.inside.inner_sandbox import PlayerSetup
 from harness.inside.protocol import LOG_BYTES, LOG_HEADER, MAX_MESSAGE, write
 
 _CHUNKS = 16
@@ -55,7 +57,7 @@ class Options:
     player's (`player.main`).
     """
 
-    walled: bool
+    sandboxed: bool
     warm: bool
     cores: tuple[int, ...]
     threads: int
@@ -69,10 +71,10 @@ class Options:
 def main(orders: socket.socket, options: Options) -> None:
     """Obey orders until the referee hangs up."""
     os.sched_setaffinity(0, options.cores)
-    if options.walled:
-        walls.prepare()
+    if options.sandboxed:
+        inner_sandbox.prepare()
     else:
-        walls.adopt_orphans()
+        inner_sandbox.adopt_orphans()
     if options.warm:
         os.environ.update(options.environment)
         _warm_up(options.preload)
@@ -80,7 +82,7 @@ def main(orders: socket.socket, options: Options) -> None:
     while True:
         packet, descriptors, _, _ = socket.recv_fds(orders, _MAX_ORDER, 4)
         if not packet:
-            if not options.walled:
+            if not options.sandboxed:
                 _end_session()
             return
         cache = packet[1:].decode()
@@ -88,23 +90,23 @@ def main(orders: socket.socket, options: Options) -> None:
             keep_cores_awake.keep_awake(options.cores)
             orders.send(AWAKE)
         elif packet[:1] == SEAL:
-            walls.seal_cache(cache)
+            inner_sandbox.seal_cache(cache)
             orders.send(SEALED)
         else:
             _fork_keeper(cache, descriptors, options)
 
 
 def _fork_keeper(cache: str, descriptors: list[int], options: Options) -> None:
-    if options.walled:
-        walls.prepare_cache(cache)
+    if options.sandboxed:
+        inner_sandbox.prepare_cache(cache)
     try:
-        keeper = walls.fork() if options.walled else os.fork()
+        keeper = inner_sandbox.fork() if options.sandboxed else os.fork()
     except OSError as error:
         _report_trouble(descriptors[0], error)
     else:
         if keeper == 0:
             control = socket.socket(fileno=descriptors[0])
-            _become_keeper(control, descriptors[2], descriptors[3:], _read_room(descriptors[1]), options)
+            _become_keeper(control, descriptors[2], descriptors[3:], _read_setup(descriptors[1]), options)
     for descriptor in descriptors:
         os.close(descriptor)
     _reap_keepers()
@@ -141,8 +143,8 @@ def _warm_up(preload: tuple[str, ...]) -> None:
 def _end_threads() -> None:
     """End the threads that libraries have started, as OpenBLAS does on import if there is more than one core.
 
-    Such a library ends its threads before each fork, and starts new ones when it needs them.  `walls.fork` bypasses
-    that.  So the keeper would wait forever, at its own fork, for the end of threads that it does not have.
+    Such a library ends its threads before each fork, and starts new ones when it needs them.  `inner_sandbox.fork`
+    bypasses that.  So the keeper would wait forever, at its own fork, for the end of threads that it does not have.
     """
     if (child := os.fork()) == 0:
         os._exit(0)
@@ -155,30 +157,30 @@ def _reap_keepers() -> None:
             pass
 
 
-def _read_room(memfd: int) -> walls.Room:
-    return walls.Room(**json.loads(os.pread(memfd, os.fstat(memfd).st_size, 0)))
+def _read_setup(memfd: int) -> PlayerSetup:
+    return PlayerSetup(**json.loads(os.pread(memfd, os.fstat(memfd).st_size, 0)))
 
 
-def _become_keeper(control: socket.socket, log: int, results: list[int], room: walls.Room, options: Options) -> None:
+def _become_keeper(control: socket.socket, log: int, results: list[int], setup: PlayerSetup, options: Options) -> None:
     try:
-        entry = _furnish(room, options)
+        entry = _set_up_files(setup, options)
         output, printed = os.pipe()
         control.send(write({"is": "ready"}))  # tells the referee the keeper's pid, as the sender's
-        walls.hide(True)
+        inner_sandbox.hide(True)
         child = os.fork()
         if child == 0:
-            walls.hide(False)
+            inner_sandbox.hide(False)
             os.close(output)
-            _become_player(control, printed, results, entry, room, options)
+            _become_player(control, printed, results, entry, setup, options)
         for descriptor in (printed, *results):
             os.close(descriptor)
         control.close()
-        if options.walled:
-            walls.lock_keeper()
+        if options.sandboxed:
+            inner_sandbox.lock_keeper()
         else:
-            walls.adopt_orphans()
+            inner_sandbox.adopt_orphans()
         _keep(child, output, log)
-        if options.walled:
+        if options.sandboxed:
             # Kill all others in the namespace before they notice that their output is no longer read.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
@@ -187,13 +189,13 @@ def _become_keeper(control: socket.socket, log: int, results: list[int], room: w
     os._exit(0)
 
 
-def _furnish(room: walls.Room, options: Options) -> str:
+def _set_up_files(setup: PlayerSetup, options: Options) -> str:
     """Set up the player's files; returns the folder that holds the submission."""
-    if options.walled:
-        walls.furnish(room, options.libraries, has_device=bool(options.device))
+    if options.sandboxed:
+        inner_sandbox.mount_player_files(setup, options.libraries, has_device=bool(options.device))
         return "/entry"
     entry = tempfile.mkdtemp(prefix="entry-", dir=os.environ["TMPDIR"])
-    walls.write_files(room.files, entry)
+    inner_sandbox.write_files(setup.files, entry)
     return entry
 
 
@@ -239,7 +241,7 @@ def _write_log(log: int, *, ended: int, status: int, printed: int, tail: bytes |
 
 
 def _become_player(
-    control: socket.socket, printed: int, results: list[int], entry: str, room: walls.Room, options: Options
+    control: socket.socket, printed: int, results: list[int], entry: str, setup: PlayerSetup, options: Options
 ) -> None:
     try:
         os.setpgid(0, 0)  # its own group, to signal it; not its own session: see `keep_cores_awake`
@@ -253,32 +255,32 @@ def _become_player(
         os.closerange(CONTROL + 1 + len(results), 1024)
         control = socket.socket(fileno=CONTROL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if options.walled:
-            walls.lock_player(room)
+        if options.sandboxed:
+            inner_sandbox.lock_player(setup)
         else:
-            walls.set_limits(room)
+            inner_sandbox.set_limits(setup)
         control.send(write({"is": "ready"}))
     except BaseException as error:
         _report_trouble(CONTROL, error)
         os._exit(1)
-    if room.program:
-        _become_program(control, entry, room)
+    if setup.program:
+        _become_program(control, entry, setup)
     from harness.inside import player
 
-    library = os.path.join(os.environ["PULLRANK_BUILD"], f"{room.cache}.so")
+    library = os.path.join(os.environ["PULLRANK_BUILD"], f"{setup.cache}.so")
     player.main(control, entry, library, options.threads, options.device, options.driver)
     os._exit(0)
 
 
-def _become_program(control: socket.socket, entry: str, room: walls.Room) -> NoReturn:
+def _become_program(control: socket.socket, entry: str, setup: PlayerSetup) -> NoReturn:
     """Wait for the referee's order, then execute the program; only one that starts a profiler keeps the socket."""
     if control.recv(MAX_MESSAGE):
         try:
             os.chdir(entry)
-            os.set_inheritable(CONTROL, room.starts_profiler)
+            os.set_inheritable(CONTROL, setup.starts_profiler)
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these; programs inherit that
                 signal.signal(number, signal.SIG_DFL)
-            os.execve(room.program[0], room.program, os.environ | room.environment)  # noqa: S606
+            os.execve(setup.program[0], setup.program, os.environ | setup.environment)  # noqa: S606
         except OSError as error:
             _report_trouble(CONTROL, error)
     os._exit(127)

@@ -43,11 +43,11 @@ class Cgroup:
         self.folder = base / f"pullrank-{os.getpid()}-{time.monotonic_ns()}"
         self.folder.mkdir()
         self._claim = stale_folders.claim(self.folder)
-        self._handed_on = hand_on_limits(self.folder)
+        self._delegated = delegate_controllers(self.folder)
 
     @property
     def limits_memory(self) -> bool:
-        return "memory" in self._handed_on
+        return "memory" in self._delegated
 
     def remove(self) -> None:
         """Remove the group and its players' groups.  Raises JudgeError if processes are left in it."""
@@ -61,7 +61,7 @@ class Cgroup:
 
 def find_bases() -> list[Path]:
     """The groups below which we may be able to create our own; those that delegate the most controllers first."""
-    return sorted(_own_groups(), key=lambda base: -len(hand_on_limits(base)))
+    return sorted(_own_groups(), key=lambda base: -len(delegate_controllers(base)))
 
 
 def _own_groups() -> Iterator[Path]:
@@ -76,16 +76,16 @@ def _own_groups() -> Iterator[Path]:
                 yield group.parent
 
 
-def hand_on_limits(group: Path) -> set[str]:
+def delegate_controllers(group: Path) -> set[str]:
     """Delegate a group's controllers to its children, as far as possible; returns the controllers delegated."""
     wanted = [name for name in _CONTROLLERS if name in controllers(group)]
-    missing = set(wanted) - _handed_on(group)
+    missing = set(wanted) - _delegated(group)
     # Only together with memory: the kernel delegates `pids` alone even from a group that has processes, and then no
     # group below it may have any.
     if missing and "memory" in wanted:
         with contextlib.suppress(OSError):  # EBUSY: the group has processes of its own.  EACCES: it is not ours.
             (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
-    return _handed_on(group)
+    return _delegated(group)
 
 
 def controllers(group: Path) -> set[str]:
@@ -93,7 +93,7 @@ def controllers(group: Path) -> set[str]:
     return _words(group / "cgroup.controllers")
 
 
-def _handed_on(group: Path) -> set[str]:
+def _delegated(group: Path) -> set[str]:
     return _words(group / "cgroup.subtree_control") & set(_CONTROLLERS)
 
 

@@ -251,7 +251,7 @@ def await_players_end(keeper: int) -> None:
         Foul: they have not ended after `TEARDOWN_S` seconds, because the kernel is still busy ending them.
         JudgeError: they have not ended, and nothing shows that it is the player's doing.
     """
-    began, work = time.monotonic(), _Listing()
+    began, work = time.monotonic(), _TeardownWork()
     while not has_ended(keeper):
         waited_s = time.monotonic() - began
         if waited_s > TEARDOWN_S:
@@ -262,7 +262,7 @@ def await_players_end(keeper: int) -> None:
         time.sleep(0.0005)
 
 
-class _Listing:
+class _TeardownWork:
     """The CPU time that killed processes use: only the kernel's work to end them, as they run no code of their own."""
 
     def __init__(self) -> None:

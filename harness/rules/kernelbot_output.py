@@ -241,7 +241,7 @@ def _unescape(message: str) -> str:
     return message.replace("\\n", "\n")[:MAX_MESSAGE]
 
 
-def name_of(mode: Mode, kind: CaseKind) -> str:
+def mode_argument(mode: Mode, kind: CaseKind) -> str:
     """The program's mode argument: `test`, `benchmark` or `leaderboard`."""
     return "leaderboard" if kind is CaseKind.BENCHMARK and mode is Mode.RANKED else str(kind)
 

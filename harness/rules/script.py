@@ -28,7 +28,7 @@ from harness.records.progress import OnProgress, Progress
 from harness.records.stats import MIN_PAIRS
 from harness.records.times import ToldRun, ToldTiming
 from harness.records.verdict import Foul, Verdict
-from harness.rules.kernelbot_output import CaseReport, Lines, Times, case_line, name_of, refuse_any
+from harness.rules.kernelbot_output import CaseReport, Lines, Times, case_line, mode_argument, refuse_any
 from harness.sandbox.player_handle import how_it_ended
 from harness.sandbox.program import Ended, run
 from harness.sandbox.sandbox import PlayerFiles, Program, Sandbox
@@ -161,7 +161,7 @@ class Script:
         self._report(str(kind), order * len(cases), of * len(cases))
         command = (self._built,) if self.recipe else (sys.executable, str(self.config.main))
         files = self.files | {_CASES: "".join(f"{case_line(case.params)}\n" for case in cases)}
-        words = (*command, name_of(self.mode, kind), _CASES)
+        words = (*command, mode_argument(self.mode, kind), _CASES)
         ended = self._run(words, files, lines.feed, seconds, f"The {kind}s", seed=seed)
         return _ProgramRun(lines, ended)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.gpu.gpu_nodes import Shown
-from harness.inside import walls
+from harness.inside import inner_sandbox
 
 _PLAYER_UID = 65534
 _ENCLOSED_BYTES = 4 << 30
@@ -90,7 +90,7 @@ def command(stage: Path, program: list[str], shown: Sequence[str] = (), gpu: Sho
 
     `shown` are additional folders that it can see; `gpu` is what it can see of GPUs.
     """
-    return _as_nobody(stage, lambda libraries: _walls(stage, libraries, shown, gpu, program))
+    return _without_root(stage, lambda libraries: _player_command(stage, libraries, shown, gpu, program))
 
 
 def enclosing_command(stage: Path, shown: Path, program: list[str]) -> list[str]:
@@ -98,14 +98,14 @@ def enclosing_command(stage: Path, shown: Path, program: list[str]) -> list[str]
 
     The folder has the same path inside as outside: at a path of our choice it might hide the libraries.
     """
-    return _as_nobody(stage, lambda libraries: _outer_walls(shown, libraries, program))
+    return _without_root(stage, lambda libraries: _outer_command(shown, libraries, program))
 
 
-def _as_nobody(stage: Path, walls_around: Callable[[dict[str, str]], list[str]]) -> list[str]:
-    """The command from `walls_around`, run without root rights; its argument maps library folders to their sources."""
+def _without_root(stage: Path, command_with: Callable[[dict[str, str]], list[str]]) -> list[str]:
+    """The command from `command_with`, run without root rights; its argument maps library folders to their sources."""
     libraries = {path: path for path in library_folders()}
     if os.geteuid() != 0:
-        return walls_around(libraries)
+        return command_with(libraries)
     # The user that we become may not be able to read root's folders: bind them elsewhere, in a mount namespace that
     # ends with the sandbox.
     steps = []
@@ -115,13 +115,13 @@ def _as_nobody(stage: Path, walls_around: Callable[[dict[str, str]], list[str]])
         libraries[path] = str(mirror)
         steps.append(shlex.join(["mount", "--bind", path, str(mirror)]))
     become = ["setpriv", f"--reuid={_PLAYER_UID}", f"--regid={_PLAYER_UID}", "--clear-groups", "--inh-caps=-all"]
-    steps.append("exec " + shlex.join([*become, "--no-new-privs", *walls_around(libraries)]))
+    steps.append("exec " + shlex.join([*become, "--no-new-privs", *command_with(libraries)]))
     return ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", " && ".join(steps)]
 
 
 def places(libraries: list[str]) -> dict[str, str]:
     """Where each folder is mounted: at its own path, or at another path if a player's own folders would hide it."""
-    hiding = ("/tmp", "/dev", "/entry", "/player", "/cache", "/upper", walls.CACHES, "/proc")
+    hiding = ("/tmp", "/dev", "/entry", "/player", "/cache", "/upper", inner_sandbox.CACHES, "/proc")
     return {
         path: f"/library{number}" if any(Path(path).is_relative_to(folder) for folder in hiding) else path
         for number, path in enumerate(libraries)
@@ -144,7 +144,7 @@ def library_folders() -> list[str]:
     return folders
 
 
-def _outer_walls(shown: Path, libraries: dict[str, str], program: list[str]) -> list[str]:
+def _outer_command(shown: Path, libraries: dict[str, str], program: list[str]) -> list[str]:
     arguments = [
         *_namespaces("check", environment_of(None)),
         "--size",
@@ -160,7 +160,7 @@ def _outer_walls(shown: Path, libraries: dict[str, str], program: list[str]) -> 
     return [*arguments, "--ro-bind", str(shown), str(shown), "--remount-ro", "/", "--chdir", "/tmp", "--", *program]
 
 
-def _walls(
+def _player_command(
     stage: Path, libraries: dict[str, str], shown: Sequence[str], gpu: Shown | None, program: list[str]
 ) -> list[str]:
     arguments = _namespaces("player", environment_of(gpu))
@@ -171,7 +171,7 @@ def _walls(
     arguments += _gpu(gpu) if gpu else []
     # torch's compiler makes the folder of its cache when it is imported; each player's own cache hides this one.
     inductor = ENVIRONMENT["TORCHINDUCTOR_CACHE_DIR"]
-    for folder in ("/dev/shm", "/tmp", "/entry", "/cache", inductor, "/upper", walls.CACHES):
+    for folder in ("/dev/shm", "/tmp", "/entry", "/cache", inductor, "/upper", inner_sandbox.CACHES):
         arguments += ["--dir", folder]
     inside = places(list(libraries))
     for path, source in libraries.items():

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.inside import walls
+from harness.inside import inner_sandbox
 from harness.processes.freezer import TEARDOWN_S, descendants, has_ended, listed
 from harness.processes.watched_memory import MACHINE_BYTES, Meminfo
 from harness.records.errors import JudgeError
@@ -48,13 +48,13 @@ class Health:
     in our namespace.
     """
 
-    def __init__(self, root: int, warm_parent: int, stage: Path, *, walled: bool) -> None:
+    def __init__(self, root: int, warm_parent: int, stage: Path, *, sandboxed: bool) -> None:
         self._root = root
         self._warm_parent = warm_parent
-        self._walled = walled
+        self._sandboxed = sandboxed
         # Without a sandbox, players write to the stage folder.
-        self._shown = stage / "player" if not walled else stage
-        self._caches = Path(f"/proc/{warm_parent}/root{walls.CACHES}")
+        self._shown = stage / "player" if not sandboxed else stage
+        self._caches = Path(f"/proc/{warm_parent}/root{inner_sandbox.CACHES}")
         self._seals: dict[str, object] = {}
         self.is_spent = False
         """Whether a killed player does not end.  The sandbox then starts no other, and can no longer be checked."""
@@ -75,7 +75,7 @@ class Health:
 
     def seal(self, cache: str) -> None:
         """Record the state of this cache: its build is over, and no player may change it from now on."""
-        if self._walled:
+        if self._sandboxed:
             self._seals[cache] = self._read_seal(cache)
 
     def is_sealed(self, cache: str) -> bool:
@@ -83,7 +83,7 @@ class Health:
 
     def cached_bytes(self, cache: str) -> int:
         """The size of what the build of this cache left in it; 0 without a sandbox, where no tmpfs holds it."""
-        if not self._walled:
+        if not self._sandboxed:
             return 0
         facts = os.statvfs(self._caches / cache)
         return (facts.f_blocks - facts.f_bfree) * facts.f_frsize
@@ -91,7 +91,7 @@ class Health:
     def has_in_cache(self, cache: str, folder: str) -> bool:
         """Whether a folder of a cache has entries.  Its name and its contents are the players'."""
         try:
-            files = self._caches / cache / walls.FILES if self._walled else self._shown.parent / "tmp"
+            files = self._caches / cache / inner_sandbox.FILES if self._sandboxed else self._shown.parent / "tmp"
             inside = os.open(files / folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
             return False
@@ -130,7 +130,7 @@ class Health:
         Gives up as soon as the memory stops shrinking, because another program may use the rest.
         """
         least, give_up = self.unowned(cache), time.monotonic() + _FREED_LATER_S
-        while self._walled and least > before + _LITTLE_BYTES and time.monotonic() < give_up:
+        while self._sandboxed and least > before + _LITTLE_BYTES and time.monotonic() < give_up:
             time.sleep(0.005)
             if (now := self.unowned(cache)) < least:
                 least, give_up = now, time.monotonic() + _FREED_LATER_S
@@ -158,7 +158,7 @@ class Health:
     def check_thoroughly(self) -> None:
         """The thorough check.  Raises JudgeError."""
         self.check()
-        if self._walled:
+        if self._sandboxed:
             self._check_whole_machine()
         for cache, seal in self._seals.items():
             if self._read_seal(cache) != seal:

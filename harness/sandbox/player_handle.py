@@ -21,7 +21,7 @@ from typing import Any
 
 from harness.gpu.gpu_errors import explain_abort
 from harness.gpu.gpu_memory import ReadCard
-from harness.inside import walls
+from harness.inside.inner_sandbox import PlayerSetup
 from harness.inside.protocol import (
     LOG_BYTES,
     LOG_HEADER,
@@ -43,7 +43,7 @@ from harness.sandbox.health import Health
 from harness.sandbox.packets import receive_signed, socket_pair
 from harness.sandbox.warm_parent import WarmParent
 
-_SEAT_S = 60.0
+_START_S = 60.0
 """How long the sandbox of one player may take to start, on cores where the kernel may still free what another held."""
 _WATCH_S = 0.02
 """How often to check memory while a player runs."""
@@ -66,7 +66,7 @@ class Confinement:
     cgroup: cgroup.Cgroup | None
     has_core_of_its_own: bool
     """Whether the referee can spin without using the player's core."""
-    is_walled: bool
+    is_sandboxed: bool
     cores: Collection[int]
     """Those of the players."""
     yielding: Collection[int] = ()
@@ -82,7 +82,7 @@ class Confinement:
 class PlayerHandle:
     """The referee's handle on one player and all processes that it starts."""
 
-    def __init__(self, warm_parent: WarmParent, room: walls.Room, confinement: Confinement) -> None:
+    def __init__(self, warm_parent: WarmParent, setup: PlayerSetup, confinement: Confinement) -> None:
         self._confinement = confinement
         self._control, theirs = socket_pair()
         self._arrivals = select.poll()
@@ -96,7 +96,7 @@ class PlayerHandle:
         self._pidfd: int | None = None
         self._last_words: str | None = None
         self._lost: LostTime | None = None
-        self._cache = room.cache
+        self._cache = setup.cache
         self._health = warm_parent.await_warmth()
         self._unowned_before: int | None = None
         self._owner: int | None = None
@@ -105,18 +105,18 @@ class PlayerHandle:
         """Seconds that the judge spent to measure its memory and to end it, which takes long with many processes."""
         self.results: int | None
         """The pipe from which to read a program's results."""
-        self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if room.program else (None, None)
-        room_fd = os.memfd_create("room")
+        self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if setup.program else (None, None)
+        setup_fd = os.memfd_create("setup")
         try:
-            os.write(room_fd, json.dumps(asdict(room)).encode())
+            os.write(setup_fd, json.dumps(asdict(setup)).encode())
             if told is not None:
                 os.set_blocking(told, True)  # a program may write faster than it is read
-            warm_parent.fork_player(room.cache, theirs, room_fd, self._log, *([] if told is None else [told]))
+            warm_parent.fork_player(setup.cache, theirs, setup_fd, self._log, *([] if told is None else [told]))
         except BaseException:
             self._close()
             raise
         finally:
-            os.close(room_fd)
+            os.close(setup_fd)
             theirs.close()
             if told is not None:
                 os.close(told)
@@ -130,8 +130,8 @@ class PlayerHandle:
 
     def await_ready(self) -> None:
         """Wait until keeper and player have started, and prepare to stop the player and watch its memory."""
-        self._keeper = self._hello()
-        self.pid = self._hello()
+        self._keeper = self._await_ready()
+        self.pid = self._await_ready()
         self._control.setblocking(False)
         try:
             self._pidfd = os.pidfd_open(self.pid)
@@ -162,8 +162,8 @@ class PlayerHandle:
         except OSError:  # it has ended
             return False
 
-    def _hello(self) -> int:
-        self._control.settimeout(_SEAT_S)
+    def _await_ready(self) -> int:
+        self._control.settimeout(_START_S)
         try:
             packet, sender = receive_signed(self._control)
             answer = read_answer(packet)
@@ -415,7 +415,7 @@ class PlayerHandle:
         # A sandboxed keeper is the first process of its pid namespace: it ends after all others in it.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._keeper, signal.SIGKILL)
-        if not self._confinement.is_walled:
+        if not self._confinement.is_sandboxed:
             health.kill_strays()
             # The kernel's lists of children may miss a process while they change; a cgroup's list does not.
             for pid in self._freezer.processes() if self._freezer else ():

@@ -6,7 +6,7 @@
 
 bubblewrap is the outer sandbox: user, pid, net, ipc, uts and cgroup namespaces, a file system with only the interpreter
 and the libraries, an empty environment.  It never starts as root: root in its user namespace would be root on the host.
-Inside it, the warm parent (`zygote`) forks players, each in an inner sandbox of its own (`walls`).
+Inside it, the warm parent (`zygote`) forks players, each in an inner sandbox of its own (`inner_sandbox`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_memory import ReadCard, find_card
 from harness.gpu.gpu_nodes import Shown, require_gpus, shown_of
 from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
-from harness.inside import seccomp, walls, zygote
+from harness.inside import seccomp, zygote
+from harness.inside.inner_sandbox import PlayerSetup
 from harness.processes import cgroup, freezer, memory, other_work
 from harness.processes.other_work import OtherWork
 from harness.records import stale_folders
@@ -98,7 +99,7 @@ def _try_sandbox(_program: str, _user: int) -> None:
         pass
 
 
-def gpu_walls(device: Device, world_size: int = 1) -> Shown | None:
+def visible_gpus(device: Device, world_size: int = 1) -> Shown | None:
     """What players see of this machine's GPUs; None for other devices.
 
     Raises:
@@ -160,7 +161,7 @@ class Sandbox:
     ) -> None:
         self.kind = kind
         self.device = device
-        self._gpu = gpu_walls(device, world_size)
+        self._gpu = visible_gpus(device, world_size)
         self._world_size = world_size
         self._shown = shown
         self._warm = warm
@@ -178,7 +179,7 @@ class Sandbox:
         self._cleanup = contextlib.ExitStack()
 
     @property
-    def is_walled(self) -> bool:
+    def is_sandboxed(self) -> bool:
         return self.kind != "none"
 
     @property
@@ -210,7 +211,7 @@ class Sandbox:
 
     def _start(self) -> None:
         self._stage = self._make_stage()
-        self.warm_parent = WarmParent(self._stage, walled=self.is_walled, cores=self.cores)
+        self.warm_parent = WarmParent(self._stage, sandboxed=self.is_sandboxed, cores=self.cores)
         self._cgroup = freezer.find_cgroup() if self._use_cgroup else None
         if self._cgroup:
             self._cleanup.callback(self._remove_cgroup)
@@ -262,11 +263,11 @@ class Sandbox:
     @property
     def _players_driver(self) -> str:
         driver = self.device.driver
-        return f"/tools/{Path(driver).name}" if self.is_walled and "/" in driver else self.driver
+        return f"/tools/{Path(driver).name}" if self.is_sandboxed and "/" in driver else self.driver
 
     def _start_warm_parent(self, stage: Path) -> None:
         options = {
-            "walled": self.is_walled,
+            "sandboxed": self.is_sandboxed,
             "warm": self._warm,
             "cores": sorted(self.player_cores),
             "threads": len(self.player_cores),
@@ -280,13 +281,13 @@ class Sandbox:
 
         def command(control: int) -> list[str]:
             python = self._python("from harness.inside import zygote; zygote.start()", {"fd": control, **options})
-            return bubblewrap.command(stage, python, self._shown, self._gpu) if self.is_walled else python
+            return bubblewrap.command(stage, python, self._shown, self._gpu) if self.is_sandboxed else python
 
         self.warm_parent.start(command, self._environment(stage))
 
     def _environment(self, stage: Path) -> dict[str, str]:
         path = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
-        if self.is_walled:
+        if self.is_sandboxed:
             return path  # for bubblewrap itself, which sets another environment for the warm parent
         scratch = str(stage / "tmp")
         environment = bubblewrap.environment_of(self._gpu) | path | {"HOME": scratch}
@@ -294,7 +295,7 @@ class Sandbox:
 
     def _python(self, code: str, options: Mapping[str, object]) -> list[str]:
         """The command of an interpreter for players, which finds our player modules and the machine's packages."""
-        home = "/player" if self.is_walled else str(self._stage / "player")
+        home = "/player" if self.is_sandboxed else str(self._stage / "player")
         packages = [path for path in sys.path if "-packages" in path]
         paths = f"import sys; sys.path[:0] = [{home!r}]; sys.path += {packages!r}; "
         return [sys.executable, "-IB", "-c", paths + code, json.dumps(options)]
@@ -330,7 +331,7 @@ class Sandbox:
             cards=self.cards,
             cgroup=self._cgroup,
             has_core_of_its_own=self.has_core_of_its_own,
-            is_walled=self.is_walled,
+            is_sandboxed=self.is_sandboxed,
             cores=self.player_cores,
             yielding=(*self.warm_parent.spinners, *(() if self.has_core_of_its_own else (os.getpid(),))),
         )
@@ -376,7 +377,7 @@ class Sandbox:
     @property
     def cache(self) -> Path:
         """The cache folder that a build fills, as a player sees it."""
-        return Path("/cache") if self.is_walled else self._stage / "tmp"
+        return Path("/cache") if self.is_sandboxed else self._stage / "tmp"
 
     @contextlib.contextmanager
     def start_player(
@@ -398,7 +399,7 @@ class Sandbox:
         health = self.warm_parent.await_warmth()
         if health.is_spent:
             raise JudgeError("a killed player has not ended: this sandbox cannot start another")
-        room = walls.Room(
+        setup = PlayerSetup(
             files=entry.files,
             cache=entry.cache,
             building=building,
@@ -407,16 +408,16 @@ class Sandbox:
             # CUDA reserves address space by the terabyte.
             memory_bytes=None if self.device.is_gpu else self.memory_bytes,
             # Without a sandbox, the limit would also count the user's other processes.
-            max_processes=self.max_processes if self.is_walled else None,
+            max_processes=self.max_processes if self.is_sandboxed else None,
             program=program.command if program else (),
             environment=program.environment if program else {},
             starts_profiler=program is not None and program.starts_profiler,
             has_loopback=self._world_size > 1 or (program is not None and program.starts_profiler),
         )
         confinement = self._confinement
-        if room.starts_profiler:  # a vendor's profiler takes most of a GPU's memory, to restore it between its passes
+        if setup.starts_profiler:  # a vendor's profiler takes most of a GPU's memory, to restore it between its passes
             confinement = replace(confinement, cards=())
-        player = PlayerHandle(self.warm_parent, room, confinement)
+        player = PlayerHandle(self.warm_parent, setup, confinement)
         stopped = False
         try:
             player.await_ready()

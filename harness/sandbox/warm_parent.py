@@ -31,9 +31,9 @@ _SEAL_S = 600.0
 class WarmParent:
     """One warm parent, from start to end."""
 
-    def __init__(self, stage: Path, *, walled: bool, cores: Collection[int]) -> None:
+    def __init__(self, stage: Path, *, sandboxed: bool, cores: Collection[int]) -> None:
         self._stage = stage
-        self._walled = walled
+        self._sandboxed = sandboxed
         self._cores = cores
         self._cleanup = contextlib.ExitStack()
         self._health: Health | None = None
@@ -93,11 +93,11 @@ class WarmParent:
             warm, pid = b"", 0
         if warm != b"warm":
             raise JudgeError(f"the player's warm parent did not start: {self._last_error()}")
-        self._health = Health(self.process.pid, pid, self._stage, walled=self._walled)
+        self._health = Health(self.process.pid, pid, self._stage, sandboxed=self._sandboxed)
         return self._health
 
     def fork_player(self, cache: str, control: socket.socket, *descriptors: int) -> None:
-        """Have it fork a player.  The descriptors are the player's `Room`, its log, and optionally its results pipe."""
+        """Have it fork a player.  The descriptors are its `PlayerSetup`, its log, and optionally its results pipe."""
         order, give_up = zygote.PLAYER + cache.encode(), time.monotonic() + _START_S
         while True:
             try:
@@ -134,7 +134,7 @@ class WarmParent:
 
     def seal(self, cache: str) -> None:
         """Have it make a cache read-only, after its build."""
-        if self._walled:
+        if self._sandboxed:
             self._order(zygote.SEAL + cache.encode(), zygote.SEALED, _SEAL_S)
 
     def _order(self, order: bytes, expected: bytes, seconds: float) -> None:

@@ -72,7 +72,7 @@ class BundleError(PullRankError):
     """A bundle is truncated, edited, or in a format that this version does not read."""
 
 
-class Order(Model):
+class JudgingRequest(Model):
     """The fields of a request that the judge needs; it ignores the others."""
 
     model_config = ConfigDict(extra="ignore")
@@ -112,7 +112,7 @@ class Manifest(Model):
 class Bundle:
     """A verified bundle.  `task_files` maps paths below `tasks/` to contents."""
 
-    order: Order
+    order: JudgingRequest
     submission: Submission
     champion: Champion | None
     task_files: Mapping[str, bytes]
@@ -146,7 +146,7 @@ def read_bundle(content: bytes, digest: str | None = None) -> Bundle:
     members = read_members(content, _SIZES)
     _require_known(members)
     suffix = "cu" if "submission.cu" in members else "py"
-    order = parse_facts(Order, "request.json", members)
+    order = parse_facts(JudgingRequest, "request.json", members)
     if order.digest not in (None, sha256(members[f"submission.{suffix}"])):
         raise BundleError(f"submission.{suffix} is not the requested file: its SHA-256 differs")
     return Bundle(

@@ -51,7 +51,7 @@ class Directives:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Whole:
+class FileFingerprint:
     """Digest and line count of a file that is too large to keep in memory."""
 
     digest: str
@@ -71,7 +71,7 @@ class Submission:
     user_id: int | None = None
     pull_request: int | None = None
     head_sha: str | None = None
-    whole: Whole | None = None
+    whole: FileFingerprint | None = None
 
     @property
     def digest(self) -> str:
@@ -198,7 +198,7 @@ def read_submission(path: Path, *, login: str | None = None) -> Submission:
     return Submission(login=login, source=source, name=f"submission{path.suffix}", whole=whole)
 
 
-def _measure(file: BinaryIO, beginning: bytes) -> Whole:
+def _measure(file: BinaryIO, beginning: bytes) -> FileFingerprint:
     """Digest and line count of a file of any size, of which `beginning` has already been read."""
     digest, lines, chunk = hashlib.sha256(), 0, beginning
     while chunk:
@@ -206,7 +206,7 @@ def _measure(file: BinaryIO, beginning: bytes) -> Whole:
         lines += chunk.count(b"\n")
         last = chunk
         chunk = file.read(MAX_BYTES)
-    return Whole(digest=digest.hexdigest(), lines=lines + (not last.endswith(b"\n")))
+    return FileFingerprint(digest=digest.hexdigest(), lines=lines + (not last.endswith(b"\n")))
 
 
 def task_of(path: Path, submission: Submission) -> str | None:

@@ -193,7 +193,7 @@ class Board:
         cases = (*self.tests, *self.benchmarks) if self.task.multi_gpu else ()
         return max((int(str(case.params["world_size"])) for case in cases), default=1)
 
-    def profiled(self, number: int | None) -> tuple[Case, ...]:
+    def benchmarks_to_profile(self, number: int | None) -> tuple[Case, ...]:
         """The benchmarks that a profile runs: all, or the one with this number, from 1; empty if there is none."""
         return self.benchmarks if number is None else self.benchmarks[number - 1 : number]
 

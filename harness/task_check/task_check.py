@@ -38,7 +38,7 @@ from harness.task.task import Board, load_task
 _PYZ, _TASKS = "harness.pyz", "tasks.zip"
 
 
-def check_behind_walls(tasks: bytes, harness: bytes, *, digest: str | None, minutes: float) -> bytes:
+def check_in_outer_sandbox(tasks: bytes, harness: bytes, *, digest: str | None, minutes: float) -> bytes:
     """Probe and judge in an outer sandbox; return the result lines written within the time.
 
     Args:

@@ -179,7 +179,7 @@ class DemoCompetition:
         self._stdout = console()
 
     @property
-    def is_walled(self) -> bool:
+    def is_sandboxed(self) -> bool:
         return not self.faults
 
     def hold(self, entries: Sequence[DemoEntry]) -> int:
@@ -212,7 +212,7 @@ class DemoCompetition:
             board,
             submission,
             Mode.RANKED,
-            sandbox="bubblewrap" if self.is_walled else "none",
+            sandbox="bubblewrap" if self.is_sandboxed else "none",
             champion=self._champion_for(board, entry.login),
             on_progress=display.show,
         )
@@ -241,7 +241,7 @@ class DemoCompetition:
 
     def standings(self, board: Board) -> Standings:
         judged = self.ledger.judgements(board.task.name, board.gpu).judgements
-        return standings(board, judged, allow_unwalled=not self.is_walled)
+        return standings(board, judged, allow_unwalled=not self.is_sandboxed)
 
     def show_boards(self) -> None:
         self._stdout.print(Rule("The boards"))
@@ -260,8 +260,8 @@ class DemoCompetition:
             submissions=self._source_of,
             title="PullRank demo",
             now=datetime.now(UTC),
-            notice=NOTICE if self.is_walled else f"{NOTICE} {UNWALLED} {self.faults}",
-            allow_unwalled=not self.is_walled,
+            notice=NOTICE if self.is_sandboxed else f"{NOTICE} {UNWALLED} {self.faults}",
+            allow_unwalled=not self.is_sandboxed,
         )
         return site, report
 

@@ -1,7 +1,7 @@
 """`pullrank duel A B`: play two files on this machine as the judge plays a challenger against the champion.
 
 two files ─► which task, which board?  as for one file; both must agree
-          ─► harness.judge.duel ─► Dueled ─► a table and a sentence, or JSON
+          ─► harness.judge.duel ─► DuelResult ─► a table and a sentence, or JSON
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Board
 from scripts.commands import judge_file
-from scripts.commands.judge_file import exit_code_of, find_named_task, placed, unknown_task, wishes_of
+from scripts.commands.judge_file import exit_code_of, find_named_task, placed, requested_gpus, unknown_task
 from scripts.common.terminal import Display, cell, console, table
 from scripts.common.text import format_speedup, format_us, in_words, plain
 from scripts.competition.repository import choose_board
 from scripts.standings.claims import is_unwalled
 
 if TYPE_CHECKING:
-    from harness.judge import Dueled
+    from harness.judge import DuelResult
 
 _MAX_BLOCKS = 200
 
@@ -86,7 +86,7 @@ def common_board(files: dict[Path, Submission], task: str | None, task_dir: Path
     (path, one), (other_path, other) = found[0], found[-1]
     if one.folder != other.folder:
         raise SubmissionError(f"{path} is for '{one.name}', but {other_path} is for '{other.name}'")
-    return choose_board(one, gpu, next(filter(None, map(wishes_of, files.values())), ()))
+    return choose_board(one, gpu, next(filter(None, map(requested_gpus, files.values())), ()))
 
 
 def decision(ratio: Interval) -> str:
@@ -110,7 +110,7 @@ def _speedups(ratio: Interval) -> str:
     return f"{format_speedup(ratio.high)} to {format_speedup(ratio.low)}"
 
 
-def facts(dueled: Dueled) -> dict[str, Any]:
+def facts(dueled: DuelResult) -> dict[str, Any]:
     """A duel as JSON: both judgements, then the times in microseconds."""
     made: dict[str, Any] = {side: json.loads(one.to_json()) for side, one in (("a", dueled.a), ("b", dueled.b))}
     if found := dueled.duel:
@@ -131,7 +131,7 @@ def _case_facts(case: DuelCase) -> dict[str, Any]:
     }
 
 
-def show(dueled: Dueled, paths: tuple[Path, Path], stdout: Console) -> None:
+def show(dueled: DuelResult, paths: tuple[Path, Path], stdout: Console) -> None:
     """Print the times and the decision, or why a file was not accepted."""
     for side, path, judgement in zip("AB", paths, (dueled.a, dueled.b), strict=True):
         if judgement.verdict is not Verdict.ACCEPTED:

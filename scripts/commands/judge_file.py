@@ -39,7 +39,7 @@ from scripts.standings.profiles import WORD, kernel_table, machine_in_words, par
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
 
 _LOG_LINES = 30
-_NEXT_HERE = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
+_BENCHMARK_NEXT = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
 """The modes after which `pullrank benchmark` is the next step, and the words added to that suggestion."""
 
 placed = options(
@@ -146,7 +146,7 @@ def judge_file(
     if as_csv and as_json:
         raise SubmissionError("--csv and --json: use one of them")
     submission = read_submission(file)
-    board = choose_board(find_task(file, submission, task, task_dir), gpu, wishes_of(submission))
+    board = choose_board(find_task(file, submission, task, task_dir), gpu, requested_gpus(submission))
     profiled = _find_case(board, case_number) if case_number else ()
     if launches and board.gpu == "CPU":
         raise SubmissionError(
@@ -175,8 +175,8 @@ def judge_file(
         show(judgement, console(), roofline)
         given = {"--task": task, "--task-dir": task_dir, "--gpu": gpu, "--sandbox": sandbox.replace("auto", "")}
         again = [word for name, value in given.items() if value for word in (name, str(value))]
-        here = f"`{shlex.join(['pullrank', 'benchmark', str(file), *again])}`{_NEXT_HERE.get(mode)}"
-        then = here if mode in _NEXT_HERE else _then_there(mode, file, submission, board.task)
+        here = f"`{shlex.join(['pullrank', 'benchmark', str(file), *again])}`{_BENCHMARK_NEXT.get(mode)}"
+        then = here if mode in _BENCHMARK_NEXT else _how_to_submit(mode, file, submission, board.task)
         if judgement.verdict is Verdict.ACCEPTED and then:
             say(f"Next: {then}", style="dim")
     if out:
@@ -218,7 +218,7 @@ def _to_json(judgement: Judgement, roofline: Roofline) -> str:
     return json.dumps(made, indent=1) + "\n"
 
 
-def _then_there(mode: Mode, file: Path, submission: Submission, task: Task) -> str:
+def _how_to_submit(mode: Mode, file: Path, submission: Submission, task: Task) -> str:
     """How to submit the file; empty if the task is not one of the competition's."""
     if not is_of_competition(task):
         return ""
@@ -231,7 +231,7 @@ def _then_there(mode: Mode, file: Path, submission: Submission, task: Task) -> s
 
 def _find_case(board: Board, number: int) -> tuple[Case, ...]:
     """A board's benchmark by its number, from 1.  Raises SubmissionError: there is none."""
-    if not (found := board.profiled(number)):
+    if not (found := board.benchmarks_to_profile(number)):
         count = len(board.benchmarks)
         raise SubmissionError(
             f"--case {number}: {board.task.name} has {count} benchmarks on {board.gpu}; name 1 to {count}"
@@ -269,7 +269,7 @@ def judge_here(
         )
 
 
-def wishes_of(submission: Submission) -> tuple[str, ...]:
+def requested_gpus(submission: Submission) -> tuple[str, ...]:
     """The boards that a file asks for.  A file with unreadable directives is judged as well; its verdict says why."""
     return () if submission.find_fault(needs_kernel=False) else read_directives(submission.text).gpus
 

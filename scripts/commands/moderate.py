@@ -69,7 +69,7 @@ class Desk:
     branch: LedgerBranch | None = None
     github: GitHub | None = None
 
-    def end_what_waits(self, user_id: int, why: Why) -> list[Request]:
+    def cancel_open_requests(self, user_id: int, why: Why) -> list[Request]:
         """Cancel an author's requests that are not judged yet, and return them."""
         if self.branch:
             self.branch.check_out(requests_of(user_id))
@@ -144,7 +144,7 @@ def _decide_author(
         user_id, login = _author(who, desk)
         why = now_because(reason, desk.by)
         decision = about_author(action, user_id, login, desk.ledger, why)
-        ended = desk.end_what_waits(user_id, why) if action is Action.BAN else []
+        ended = desk.cancel_open_requests(user_id, why) if action is Action.BAN else []
         desk.write([decision], f"{action.capitalize()} {login or user_id}")
         waiting = f"; cancelled {len(ended)} of their pending requests" if ended else ""
         click.echo(f"{action}: {login or 'the account'} ({user_id}){waiting}")

@@ -33,7 +33,7 @@ class MergedFiles:
     def __init__(self, folder: Path) -> None:
         self._folder, self._git = folder, Git(folder, "")
         self._blobs = self._find_blobs()
-        self._lying = lru_cache(4096)(self._read_lying)
+        self._lying = lru_cache(4096)(self._read_current)
         self._former = lru_cache(256)(self._read_former)
 
     @property
@@ -62,7 +62,7 @@ class MergedFiles:
         content = self.find(judgement.task, submission.login, submission.digest)
         return None if content is None else content.decode("utf-8", "replace")
 
-    def _read_lying(self, task: str, login: str) -> dict[str, bytes]:
+    def _read_current(self, task: str, login: str) -> dict[str, bytes]:
         paths = (self._folder / "submissions" / task / login).glob("submission.*")
         try:
             return {sha256(content): content for content in (path.read_bytes() for path in paths)}

@@ -68,11 +68,11 @@ def home_of(ledger: Path | None) -> Path:
     return ledger.parent if ledger and (ledger.parent / "tasks").is_dir() else ROOT
 
 
-def choose_board(task: Task, gpu: str | None, wishes: tuple[str, ...] = ()) -> Board:
-    """The board of `gpu`; else the first of `wishes`; else CPU; else the task's first."""
+def choose_board(task: Task, gpu: str | None, preferred: tuple[str, ...] = ()) -> Board:
+    """The board of `gpu`; else the first of `preferred`; else CPU; else the task's first."""
     if not task.gpus:
         raise TaskError(f"no machine here judges {task.name} or has judged it; `pullrank tasks` lists the boards")
-    board = task.board(gpu or next(iter(wishes), None) or ("CPU" if "CPU" in task.gpus else task.gpus[0]))
+    board = task.board(gpu or next(iter(preferred), None) or ("CPU" if "CPU" in task.gpus else task.gpus[0]))
     if board.gpu == "CPU" and task.lang is not Language.CU:
         return board
     known = load_settings(ROOT / SETTINGS).gpus

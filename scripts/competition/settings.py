@@ -58,7 +58,7 @@ def _short(name: str) -> str:
 
 def _distinct_names(gpus: dict[str, Gpu]) -> dict[str, Gpu]:
     distinct(tuple(gpus))
-    return {name: gpu.known_as(name) for name, gpu in gpus.items()}
+    return {name: gpu.with_vendor_figures(name) for name, gpu in gpus.items()}
 
 
 def _model(name: str) -> str:
@@ -105,7 +105,7 @@ class Gpu(Section):
         "/usr or /opt: {cutlass: /opt/cutlass/include}.",
     )
 
-    def known_as(self, name: str) -> Gpu:
+    def with_vendor_figures(self, name: str) -> Gpu:
         """This GPU with the vendor's figures for values that the board `name` does not set."""
         if not (model := find_model(self.model or name)):
             return self

@@ -31,7 +31,7 @@ def examine() -> list[Finding]:
     """All findings; without torch, checks that need it are skipped."""
     findings = [Finding("Python", OK, f"{platform.python_version()} in {sys.prefix}"), _torch()]
     if findings[-1].state is OK:
-        findings += [_walls(), *_cgroups()]
+        findings += [_sandbox(), *_cgroups()]
     return [*findings, _user(), _cores(), *_quiet(), *map(_compiler, _COMPILERS), *_gpus(), _browser()]
 
 
@@ -47,7 +47,7 @@ def _torch() -> Finding:
         )
 
 
-def _walls() -> Finding:
+def _sandbox() -> Finding:
     from harness.records.errors import JudgeError
     from harness.records.verdict import Foul
     from harness.sandbox.sandbox import PlayerFiles, Sandbox, find_faults
@@ -60,7 +60,7 @@ def _walls() -> Finding:
             began = time.perf_counter()
             with sandbox.start_player(PlayerFiles(name="doctor", files={})) as player:
                 seconds = time.perf_counter() - began
-                _cross_border(player)
+                _access_player_memory(player)
     except (JudgeError, Foul) as error:
         return Finding("sandbox", MISSING, str(error), "Linux 5.11 or later, with user namespaces")
     except OSError as error:
@@ -70,7 +70,7 @@ def _walls() -> Finding:
     return Finding("sandbox", OK, f"bubblewrap; a new player starts in {seconds * 1e3:.0f} ms")
 
 
-def _cross_border(player: PlayerHandle) -> None:
+def _access_player_memory(player: PlayerHandle) -> None:
     """Have a player allocate a tensor, stop it, and write and read the tensor's memory, as every call does.
 
     Raises:
@@ -164,12 +164,12 @@ def _compiler(name: str) -> Finding:
 
 def _gpus() -> Iterator[Finding]:
     """The GPUs, from the device nodes that players need to torch's view."""
-    from harness.gpu.gpu_nodes import WHOLE_GPU, assigned, find_driver_library, find_faults, find_gpus, find_slice
+    from harness.gpu.gpu_nodes import NO_MIG, assigned, find_driver_library, find_faults, find_gpus, find_slice
 
     gpus = find_gpus()
     ours = assigned(gpus, os.environ)
     if named := find_slice(os.environ):
-        yield Finding("GPU", LIMITED, f"the judge is set to use {named}", WHOLE_GPU)
+        yield Finding("GPU", LIMITED, f"the judge is set to use {named}", NO_MIG)
         return
     if not ours:
         detail = f"none of {len(gpus)} is in CUDA_VISIBLE_DEVICES" if gpus else "none found"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from scripts.bot.admission.quotas import Limit, Use, uses
+from scripts.bot.admission.quotas import Limit, LimitUse, limit_uses
 from scripts.common.git_command import GitError
 from scripts.competition.repository import ROOT
 from scripts.competition.settings import SETTINGS, SettingsError, load_settings
@@ -62,7 +62,7 @@ class ClosingLine:
             then = f"fix the file and submit it again; details: {page}"
         return f"#{news.pull.number}: {then}"
 
-    def _quota(self, author: int) -> tuple[Use, ...]:
+    def _quota(self, author: int) -> tuple[LimitUse, ...]:
         """The account's used quota; empty if the ledger or this clone's settings cannot be read."""
         from scripts.ledger.branch import LedgerBranch
 
@@ -70,7 +70,7 @@ class ClosingLine:
         try:
             with LedgerBranch(url, token=self.token, wanted=requests_of(author)) as branch:
                 history = branch.ledger.requests(user_id=author).facts
-            return uses(history, load_settings(ROOT / SETTINGS).limits, datetime.now(UTC))
+            return limit_uses(history, load_settings(ROOT / SETTINGS).limits, datetime.now(UTC))
         except (GitError, LedgerError, SettingsError):
             return ()
 
@@ -84,7 +84,7 @@ class ClosingLine:
         return f"{found.rstrip('/')}/" if found else pages_address(self.github.repository, server_url())
 
 
-def quota_facts(used: Sequence[Use]) -> list[dict[str, Any]]:
+def quota_facts(used: Sequence[LimitUse]) -> list[dict[str, Any]]:
     """The remainder of each limit; `next_at` is when the oldest counted request expires."""
     return [
         {
@@ -98,7 +98,7 @@ def quota_facts(used: Sequence[Use]) -> list[dict[str, Any]]:
     ]
 
 
-def quota_sentence(used: Sequence[Use]) -> str:
+def quota_sentence(used: Sequence[LimitUse]) -> str:
     """`7 of 10 ranked judgings in 24 hours are left; the next one is free at 2026-11-02 14:05 UTC`."""
     ranked = next((use for use in used if use.limit is Limit.RANKED), None)
     if not ranked:
@@ -108,5 +108,5 @@ def quota_sentence(used: Sequence[Use]) -> str:
     return f"{left}; the next one is free at {at:%Y-%m-%d %H:%M} UTC" if at else left
 
 
-def _next_at(use: Use) -> datetime | None:
+def _next_at(use: LimitUse) -> datetime | None:
     return use.parts[0][0] if use.parts and use.limit is not Limit.PENDING else None

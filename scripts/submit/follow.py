@@ -131,7 +131,7 @@ def look(github: GitHub, number: int) -> PullStatus:
     comment = read_comment(found.body if found else "")
     refusal = _refusal(comment, pull)
     markers = [one.facts for one in comment.boards if one.facts.head_sha == pull.head_sha]
-    if not markers or (_is_to_be_ranked(comment, pull) and not refusal):
+    if not markers or (_is_about_draft(comment, pull) and not refusal):
         return PullStatus(pull=pull, refusal=refusal)
     checks = {check.external_id: check for check in github.checks(pull.head_sha)}
     notice = comment.notice
@@ -154,7 +154,7 @@ def _refusal(comment: PullComment, pull: PullRequest) -> str:
     return notice.text if about == pull.head_sha else ""
 
 
-def _is_to_be_ranked(comment: PullComment, pull: PullRequest) -> bool:
+def _is_about_draft(comment: PullComment, pull: PullRequest) -> bool:
     """Whether the comment is still about the draft, because the bot has not noticed that it is ready for review."""
     file = comment.file
     return bool(pull.is_open and not pull.is_draft and file and file.is_draft and file.head_sha == pull.head_sha)

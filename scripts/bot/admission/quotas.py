@@ -38,7 +38,7 @@ class Limit(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Use:
+class LimitUse:
     """How much of one limit is used: amounts, each with the time at which it is free again, earliest first."""
 
     limit: Limit
@@ -57,7 +57,7 @@ class QuotaRefusal:
     `gpu` is set if a limit of this GPU's boards was reached.
     """
 
-    use: Use
+    use: LimitUse
     wanted: int
     next_at: datetime | None
     gpu: str = ""
@@ -78,17 +78,17 @@ class QuotaRefusal:
         return f"{who} used {used} of {allowed} {limit}{more}. Try again at {self.next_at:%Y-%m-%d %H:%M} UTC."
 
 
-def uses(history: Iterable[RequestStatus], quotas: Quotas, now: datetime) -> tuple[Use, ...]:
+def limit_uses(history: Iterable[RequestStatus], quotas: Quotas, now: datetime) -> tuple[LimitUse, ...]:
     """How much of each limit an author has used; `history` holds the author's requests of at least the last day."""
     costing = [status for status in history if _costs(status)]
     recent = [status for status in costing if status.request.asked_at > now - WINDOW]
     open_ones = [status for status in costing if status.is_open]
     ranked = [status for status in recent if status.request.mode is Mode.RANKED and not _never_ran(status)]
     return (
-        Use(limit=Limit.JUDGINGS, allowed=quotas.judgings_per_day, parts=_parts(recent)),
-        Use(limit=Limit.RANKED, allowed=quotas.ranked_per_day, parts=_parts(ranked)),
-        Use(limit=Limit.MINUTES, allowed=quotas.minutes_per_day, parts=_minutes(recent)),
-        Use(limit=Limit.PENDING, allowed=quotas.pending, parts=_parts(open_ones)),
+        LimitUse(limit=Limit.JUDGINGS, allowed=quotas.judgings_per_day, parts=_parts(recent)),
+        LimitUse(limit=Limit.RANKED, allowed=quotas.ranked_per_day, parts=_parts(ranked)),
+        LimitUse(limit=Limit.MINUTES, allowed=quotas.minutes_per_day, parts=_minutes(recent)),
+        LimitUse(limit=Limit.PENDING, allowed=quotas.pending, parts=_parts(open_ones)),
     )
 
 
@@ -99,7 +99,9 @@ def find_refusal(
 
     If several limits are reached, it is the one that lasts longest.
     """
-    concerned = [use for use in uses(history, quotas, now) if use.limit is not Limit.RANKED or mode is Mode.RANKED]
+    concerned = [
+        use for use in limit_uses(history, quotas, now) if use.limit is not Limit.RANKED or mode is Mode.RANKED
+    ]
     refusals = [refusal for use in concerned if (refusal := _refusal(use, wanted))]
     # A hopeless refusal outweighs any waiting time, and a waiting time outweighs pending judgings.
     return max(refusals, key=lambda one: (one.is_hopeless, one.next_at.timestamp() if one.next_at else 0), default=None)
@@ -119,11 +121,11 @@ def find_board_refusal(history: Iterable[RequestStatus], gpu: str, minutes: int,
     typical = max(1.0, median([used for _, used in ended if used] or [1.0]))
     parts = [(at.astimezone(UTC) + WINDOW, used) for at, used in ended]
     parts += [(now + WINDOW, typical) for one in of_boards if one.is_open]
-    refusal = _refusal(Use(limit=Limit.BOARDS, allowed=minutes, parts=tuple(sorted(parts))), 1)
+    refusal = _refusal(LimitUse(limit=Limit.BOARDS, allowed=minutes, parts=tuple(sorted(parts))), 1)
     return replace(refusal, gpu=gpu) if refusal else None
 
 
-def _refusal(use: Use, wanted: int) -> QuotaRefusal | None:
+def _refusal(use: LimitUse, wanted: int) -> QuotaRefusal | None:
     excess = use.used + wanted - use.allowed
     if excess <= 0:
         return None
@@ -131,7 +133,7 @@ def _refusal(use: Use, wanted: int) -> QuotaRefusal | None:
     return QuotaRefusal(use=use, wanted=wanted, next_at=_given_back(use, excess) if is_timed else None)
 
 
-def _given_back(use: Use, excess: float) -> datetime:
+def _given_back(use: LimitUse, excess: float) -> datetime:
     """When `excess` is free again; rounded up to a minute, because messages show no seconds."""
     totals = accumulate(amount for _, amount in use.parts)
     # Sums of floats are not exact.

@@ -70,7 +70,7 @@ def _why_no_board(request: Request, task: Task, gpus: Collection[str]) -> str | 
         return f"`{task.name}` no longer has a board `{request.gpu}`."
     if request.gpu not in gpus:
         return f"There is no longer a machine for `{request.gpu}` here. Ask a maintainer."
-    if request.case and not task.board(request.gpu).profiled(request.case):
+    if request.case and not task.board(request.gpu).benchmarks_to_profile(request.case):
         return f"`{task.name}` no longer has a benchmark {request.case} on `{request.gpu}`."
     # The time of the request counts, so waiting in the queue makes no submission late.
     if request.is_ranked and not request.is_rematch and not task.is_open(request.in_time_at):

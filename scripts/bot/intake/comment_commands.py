@@ -27,17 +27,17 @@ from scripts.bot.admission.admission import (
     require_welcome,
 )
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
-from scripts.bot.admission.quotas import uses
+from scripts.bot.admission.quotas import limit_uses
 from scripts.bot.comment.markers import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
     EventFacts,
     ProfileChoice,
     about_rest,
+    choose_boards,
     end_open,
     find_last,
     first_asked_at,
-    fit,
     is_in_time,
     make_requests,
     mode_of,
@@ -76,7 +76,7 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
     if command.verb is Verb.CHECK:
         return _check(event.comment, facts)
     if command.verb is Verb.CI:
-        return _test(facts)
+        return _run_ci(facts)
     if facts.pull.base_ref != event.default_branch:
         raise Refused(f"This pull request does not target `{event.default_branch}`, so it is not judged.")
     require_welcome(facts.pull.author, facts.competition)
@@ -106,7 +106,7 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
 def _show(entry: SubmissionPath, facts: EventFacts) -> str:
     login = folder_of(facts.pull.author, facts.competition)
     waiting = [status for status in facts.of_pull if status.is_open]
-    used = uses(facts.history, facts.competition.settings.limits, facts.now)
+    used = limit_uses(facts.history, facts.competition.settings.limits, facts.now)
     return f"Standings of `{login}` in `{entry.task}`:\n\n{show(login, facts.standings, waiting, used, facts.now)}"
 
 
@@ -126,7 +126,7 @@ def _check(comment: Comment, facts: EventFacts) -> Decision:
     return Decision(why="a maintainer runs the changed tasks", checks_tasks=True, reaction=Reaction.ROCKET)
 
 
-def _test(facts: EventFacts) -> Decision:
+def _run_ci(facts: EventFacts) -> Decision:
     """Run ci.yml on the head's branch.
 
     A fork's code never gets a token, so the branch must be this repository's: only accounts with write access, and
@@ -251,7 +251,7 @@ def _choices(command: Command, gpus: Sequence[str], admission: Admission) -> dic
 def _require_benchmark(number: int, gpus: Sequence[str], admission: Admission) -> None:
     for gpu in gpus:
         board = admission.task.board(gpu)
-        if not board.profiled(number):
+        if not board.benchmarks_to_profile(number):
             count = len(board.benchmarks)
             numbers = "only 1" if count == 1 else f"1 to {count}"
             raise Refused(f"`{board.task.name}` has no benchmark {number} on `{gpu}`: name {numbers}.")
@@ -279,7 +279,7 @@ def _ask_by_comment(
     is_free = by.id != facts.pull.author.id
     for mode in dict.fromkeys(modes.values()):
         gpus = [gpu for gpu in modes if modes[gpu] is mode and gpu not in waiting]
-        fitting = fit(facts, gpus, mode, asked=asked, is_free=is_free)
+        fitting = choose_boards(facts, gpus, mode, asked=asked, is_free=is_free)
         asked += make_requests(facts, admission, fitting.gpus, mode, by=by, reason=reason, choices=choices)
         if fitting.refused:
             reasons.append(fitting.reasons)

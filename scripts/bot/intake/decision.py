@@ -143,7 +143,7 @@ def find_last(facts: EventFacts, gpu: str, mode: Mode) -> RequestStatus | None:
 
 
 @dataclass(frozen=True)
-class Barrier:
+class BoardRefusal:
     """Why an author may not use a board yet, whatever their quota; `remark` is for when they may use others."""
 
     reason: str
@@ -154,11 +154,11 @@ class Barrier:
 
 
 @dataclass(frozen=True)
-class Fit:
+class BoardChoice:
     """The boards that may be requested, and why the others may not."""
 
     gpus: list[str]
-    refused: dict[str, QuotaRefusal | Barrier]
+    refused: dict[str, QuotaRefusal | BoardRefusal]
 
     @property
     def reasons(self) -> str:
@@ -170,7 +170,7 @@ class Fit:
         return tuple(gpu for gpu, refusal in self.refused.items() if isinstance(refusal, QuotaRefusal))
 
 
-def fit(
+def choose_boards(
     facts: EventFacts,
     gpus: Sequence[str],
     mode: Mode,
@@ -178,10 +178,10 @@ def fit(
     asked: Iterable[Request] = (),
     *,
     is_free: bool = False,
-) -> Fit:
+) -> BoardChoice:
     """As many of the boards as their own limits and the author's quota allow."""
     if is_free:
-        return Fit(list(gpus), {})
+        return BoardChoice(list(gpus), {})
     refused = {gpu: refusal for gpu in gpus if (refusal := _refusal_of(gpu, mode, facts, ended))}
     gpus = [gpu for gpu in gpus if gpu not in refused]
     history = _after(facts.history, ended) + [RequestStatus(request=request) for request in asked]
@@ -189,9 +189,9 @@ def fit(
     for count in range(len(gpus), 0, -1):
         refusal = find_refusal(history, mode, limits, facts.now, wanted=count)
         if not refusal:
-            return Fit(gpus[:count], refused)
+            return BoardChoice(gpus[:count], refused)
         refused |= dict.fromkeys(gpus[count - 1 :], refusal)
-    return Fit([], refused)
+    return BoardChoice([], refused)
 
 
 def _after(history: Iterable[RequestStatus], ended: Endings) -> list[RequestStatus]:
@@ -200,19 +200,19 @@ def _after(history: Iterable[RequestStatus], ended: Endings) -> list[RequestStat
     return [replace(one, ending=one.ending or endings.get(one.request.id)) for one in history]
 
 
-def _refusal_of(gpu: str, mode: Mode, facts: EventFacts, ended: Endings) -> QuotaRefusal | Barrier | None:
+def _refusal_of(gpu: str, mode: Mode, facts: EventFacts, ended: Endings) -> QuotaRefusal | BoardRefusal | None:
     """Why the author may not use a board, whatever their own quota."""
     settings = facts.competition.settings
     board, days = settings.gpus[gpu], settings.limits.account_days
     if facts.author_joined_at and (welcome_at := facts.author_joined_at + timedelta(days=days)) > facts.now:
         age = f"{days} day{'s' if days > 1 else ''}"
-        return Barrier(
+        return BoardRefusal(
             f"Your GitHub account must be at least {age} old to take part here. "
             f"Comment `{_command(mode)}` at {welcome_at:%Y-%m-%d %H:%M} UTC or later."
         )
     if not (board.newcomers or facts.has_merged):
         then = f"comment `{_command(mode, [gpu])}`"
-        return Barrier(
+        return BoardRefusal(
             f"`{gpu}` is only for authors with a merged submission. Get one merged on another board, then {then}.",
             f"Not judged on `{gpu}`, which is only for authors with a merged submission: {then} once you have one.",
         )
@@ -278,7 +278,7 @@ def newcomer(facts: EventFacts, admission: Admission) -> KnownAccount | None:
     return KnownAccount(user_id=author.id, login=admission.entry.login, first_seen=facts.now)
 
 
-def about_rest(fitting: Fit, mode: Mode) -> str:
+def about_rest(fitting: BoardChoice, mode: Mode) -> str:
     """The remark on the requested boards for which there is no room, if there is room for others."""
     refusals = dict.fromkeys(fitting.refused.values())
     return " ".join(
@@ -287,8 +287,8 @@ def about_rest(fitting: Fit, mode: Mode) -> str:
     )
 
 
-def _about(refusal: QuotaRefusal | Barrier, gpus: Sequence[str], mode: Mode) -> str:
-    if isinstance(refusal, Barrier):
+def _about(refusal: QuotaRefusal | BoardRefusal, gpus: Sequence[str], mode: Mode) -> str:
+    if isinstance(refusal, BoardRefusal):
         return refusal.remark
     when = f"at {refusal.next_at:%Y-%m-%d %H:%M} UTC or later" if refusal.next_at else "when there is room"
     names, command = ", ".join(f"`{gpu}`" for gpu in gpus), _command(mode, gpus)

@@ -26,7 +26,7 @@ from scripts.bot.context import BotContext
 from scripts.bot.intake.decision import EventFacts, ranked_beside
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
-from scripts.bot.report.places import Tables
+from scripts.bot.report.places import LedgerBoards
 from scripts.competition.boards import offered
 from scripts.competition.settings import Settings
 from scripts.github.fork import Fork
@@ -41,7 +41,7 @@ from scripts.standings.standings import Standings
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
-_BLIND = frozenset({Verb.HELP, Verb.CANCEL, Verb.WITHDRAW, Verb.CI})
+_WITHOUT_FILES = frozenset({Verb.HELP, Verb.CANCEL, Verb.WITHDRAW, Verb.CI})
 """Commands that need none of the pull request's files."""
 
 
@@ -72,7 +72,7 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     boards: tuple[Standings, ...] = ()
     if contents.task and _verb(event) is Verb.SHOW:
         branch.check_out(under(f"judgements/{contents.task.name}"))
-        boards = tuple(map(Tables(ledger, context.root).of, offered(contents.task, context.settings.gpus).boards))
+        boards = tuple(map(LedgerBoards(ledger, context.root).of, offered(contents.task, context.settings.gpus).boards))
     history = ledger.requests(user_id=pull.author.id).facts
     judged: Mapping[str, Judgement] = {}
     if is_obeyed and _verb(event) is Verb.WITHDRAW:
@@ -189,7 +189,7 @@ def _needs_files(event: Event) -> bool:
     if isinstance(event, PullEvent):
         return event.action not in (PullAction.CLOSED, PullAction.DRAFTED) and event.pull.is_open
     verb = _verb(event)
-    return verb is not None and verb not in _BLIND
+    return verb is not None and verb not in _WITHOUT_FILES
 
 
 def _read_offer(

@@ -62,10 +62,10 @@ def run(event_name: str, payload: Path, context: BotContext, now: datetime | Non
     event = read_event(event_name, _load(payload))
     if isinstance(event, Nothing):
         return f"Nothing to do: {event.reason}."
-    return follow(event, context, now)
+    return handle_event(event, context, now)
 
 
-def follow(event: Event, context: BotContext, now: datetime | None = None) -> str:
+def handle_event(event: Event, context: BotContext, now: datetime | None = None) -> str:
     """Do what an event asks for; returns a log line."""
     pull = event.pull if isinstance(event, PullEvent) else context.github.get_pull(event.number)
     author = pull.author

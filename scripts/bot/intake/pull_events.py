@@ -24,9 +24,9 @@ from scripts.bot.intake.decision import (
     Endings,
     EventFacts,
     about_rest,
+    choose_boards,
     end_open,
     find_last,
-    fit,
     make_requests,
     mode_of,
     newcomer,
@@ -87,7 +87,7 @@ def _ask_by_event(event: PullEvent, facts: EventFacts, admission: Admission, end
     if mode is Mode.TEST:
         wanted = [gpu for gpu in wanted if not _holds(find_last(facts, gpu, Mode.RANKED))]
     replaced = end_open(facts, EndState.SUPERSEDED, f"{mode} instead", among=_tried_before(facts, wanted, mode))
-    fitting = fit(facts, wanted, mode, ended + replaced)
+    fitting = choose_boards(facts, wanted, mode, ended + replaced)
     if wanted and not fitting.gpus:
         notice = Notice(text=f"**Not judged.** {fitting.reasons}")
         return Decision(why="refused by a limit", origin=facts.contents.origin, endings=ended, notice=notice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from scripts.bot.admission.quotas import Use
+from scripts.bot.admission.quotas import LimitUse
 from scripts.common.text import format_gap, format_interval
 from scripts.ledger.ledger import RequestStatus
 from scripts.standings.standings import Standings
@@ -39,7 +39,7 @@ judged again, its earlier results count again, too.
 
 
 def show(
-    login: str, boards: Sequence[Standings], waiting: Iterable[RequestStatus], used: Iterable[Use], now: datetime
+    login: str, boards: Sequence[Standings], waiting: Iterable[RequestStatus], used: Iterable[LimitUse], now: datetime
 ) -> str:
     """An author's ranks on a task's boards, open judgings, and used quota."""
     parts = [_boards(login, boards), _waiting(waiting, now), _quota(used)]
@@ -81,6 +81,6 @@ def _minutes(since: timedelta) -> str:
     return f"{minutes} minute{'' if minutes == 1 else 's'}"
 
 
-def _quota(used: Iterable[Use]) -> str:
+def _quota(used: Iterable[LimitUse]) -> str:
     shares = [f"{use.used:.0f} of {use.allowed} {use.limit}" for use in used]
     return f"Quota used: {', '.join(shares)}." if shares else ""

@@ -22,7 +22,7 @@ from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
 from scripts.bot.reconcile.unreviewed import find_holds
-from scripts.bot.report.places import Tables, find_board
+from scripts.bot.report.places import LedgerBoards, find_board
 from scripts.competition.settings import Merge as MergeSetting
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
 from scripts.ledger.branch import LedgerBranch
@@ -70,7 +70,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         of_heads = [one for one in statuses if (one.request.pull_request, one.request.head_sha) in is_open]
         active = {(task, gpu) for task, gpu in _active_boards(branch, statuses, since) if gpu in settings.gpus}
         branch.check_out(boards(active | {(one.request.task, one.request.gpu) for one in of_heads}))
-        tables = Tables(ledger, context.root)
+        tables = LedgerBoards(ledger, context.root)
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
         active_tables = [table for name in sorted(active) if (table := tables.find(*name))]
         duels = tuple(find_due_rows(active_tables))
@@ -97,7 +97,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         provisional=tuple(due for row in provisional if (due := row.find_due(statuses))),
         published_at=max((run.created_at for run in published), default=None),
         decided_at=decided_at,
-        opened=_opened(of_heads, context.root, now),
+        opened=_reopened_tasks(of_heads, context.root, now),
         last_at=last_at,
         merges=settings.merge is MergeSetting.AUTO,
         bans=settings.bans,
@@ -106,7 +106,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
     )
 
 
-def _opened(statuses: Iterable[RequestStatus], root: Path, now: datetime) -> frozenset[str]:
+def _reopened_tasks(statuses: Iterable[RequestStatus], root: Path, now: datetime) -> frozenset[str]:
     """The tasks with a test among these requests that are open now."""
     boards = {(one.request.task, one.request.gpu) for one in statuses if one.request.mode is Mode.TEST}
     found = (find_board(task, gpu, root) for task, gpu in boards)

@@ -234,7 +234,7 @@ class RepositoryState:
     def is_recent(self, since: datetime) -> bool:
         return since >= look_back(self.now, self.last_at)
 
-    def knows_what_was_told(self, since: datetime) -> bool:
+    def covers_comments_since(self, since: datetime) -> bool:
         """Whether `shown` would include a comment about it."""
         return self.is_recent(since) and (not self.comments_since or since > self.comments_since)
 
@@ -328,7 +328,7 @@ def _why_unwanted(request: Request, facts: RepositoryState) -> EndRequest | None
 def _shown(request: Request, ending: Ending | None, facts: RepositoryState) -> Step | None:
     """The step that updates the comment, if it is out of date; only the newest request of a board counts."""
     since = ending.at if ending else request.asked_at
-    if _newest(request, facts) != request or not facts.knows_what_was_told(since):
+    if _newest(request, facts) != request or not facts.covers_comments_since(since):
         return None
     of_pull = facts.shown.get(request.pull_request, ())
     state = next((board.state for board in of_pull if board.request == request.id), None)

@@ -19,7 +19,7 @@ from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake import intake
 from scripts.bot.intake.events import PullAction, PullEvent
-from scripts.bot.intake.intake import follow
+from scripts.bot.intake.intake import handle_event
 from scripts.bot.reconcile.foreign_pushes import find_foreign_pushes
 from scripts.bot.reconcile.gather import gather
 from scripts.bot.reconcile.plan import (
@@ -110,7 +110,7 @@ def act(step: Step, context: BotContext, now: datetime) -> str:
             return _ask(request, context)
         case AskForJudging(pull=pull, happened_at=happened_at):
             event = PullEvent(action=PullAction.PUSHED, pull=pull, default_branch=branch, happened_at=happened_at)
-            return follow(event, context, now)
+            return handle_event(event, context, now)
         case MergePull(request=request):
             return f"{request.id}: {_merge(request, context)}"
         case ClosePull() | DeleteComment():

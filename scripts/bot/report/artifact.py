@@ -4,7 +4,7 @@
     error.json         why there is none: {"format": "pullrank-error", "version": 1, "message": …}
 
 It is never extracted: exactly one member, with a known name and a capped size, is read into memory.
-`why_not_the_answer` then compares the judgement with the request.
+`why_no_match` then compares the judgement with the request.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def read_error(text: bytes) -> str:
     raise ArtifactError("error.json does not have the expected format")
 
 
-def why_not_the_answer(
+def why_no_match(
     judgement: Judgement,
     request: Request,
     board: Board,
@@ -179,7 +179,7 @@ def _are_cases_of(judgement: Judgement, board: Board, profiled: int | None = Non
     kinds = [
         (judgement.tests, board.tests),
         (judgement.benchmarks, board.benchmarks if is_timed else ()),
-        (judgement.profiles, board.profiled(profiled) if judgement.mode is Mode.PROFILE else ()),
+        (judgement.profiles, board.benchmarks_to_profile(profiled) if judgement.mode is Mode.PROFILE else ()),
     ]
     for found, wanted in kinds:
         played = Counter(_shape(case.params) for case in found)

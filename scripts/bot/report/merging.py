@@ -16,7 +16,7 @@ from scripts.bot.admission.path_rule import SubmissionPath, classify
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.write_comment import add_remark
 from scripts.bot.context import BotContext
-from scripts.bot.report.places import PlaceKind, Tables
+from scripts.bot.report.places import LedgerBoards, PlaceKind
 from scripts.common.text import inline
 from scripts.competition.settings import Merge, Settings
 from scripts.github.fork import Fork
@@ -43,7 +43,7 @@ _OUTDATED = (
 )
 
 
-def find_due(of_pull: Iterable[RequestStatus], head_sha: str, tables: Tables) -> Request | None:
+def find_due(of_pull: Iterable[RequestStatus], head_sha: str, tables: LedgerBoards) -> Request | None:
     """The request whose judgement lets a head be merged; None while any request of its pull request is open."""
     statuses = tuple(of_pull)
     if any(status.is_open for status in statuses):

@@ -18,7 +18,7 @@ from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.context import BotContext
 from scripts.bot.evaluate import workflow_runs
-from scripts.bot.report.artifact import MAX_ZIP, ArtifactError, Window, read_artifact, why_not_the_answer
+from scripts.bot.report.artifact import MAX_ZIP, ArtifactError, Window, read_artifact, why_no_match
 from scripts.github.pulls import GitHubError, Job, PullRequest
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import LONGEST_JOB_S, Ending, EndState, Request
@@ -146,7 +146,7 @@ def fetch(
         if content is None:
             raise ArtifactError(f"the judge's job ended ({judge_result}) without a judgement")
         judgement = read_artifact(content)
-        if reason := why_not_the_answer(judgement, request, board, gpu, harness_digest(), window, run_url):
+        if reason := why_no_match(judgement, request, board, gpu, harness_digest(), window, run_url):
             raise ArtifactError(f"the judgement was rejected: {reason}")
         if judgement.edition != board.edition:
             raise ArtifactError("the task changed during the judging")

@@ -29,7 +29,7 @@ class PlaceKind(Enum):
     BEHIND = auto()
 
 
-class Tables:
+class LedgerBoards:
     """The boards of a ledger; `root` holds the tasks."""
 
     def __init__(self, ledger: Ledger, root: Path) -> None:

@@ -14,7 +14,7 @@ from scripts.bot.context import BotContext
 from scripts.bot.report.artifact import why_below_the_floor
 from scripts.bot.report.description import read_description
 from scripts.bot.report.outcome import JudgingOutcome, judge_job, seconds_of
-from scripts.bot.report.places import Tables
+from scripts.bot.report.places import LedgerBoards
 from scripts.common.text import format_percent
 from scripts.github.pulls import PullRequest
 from scripts.ledger.branch import LedgerBranch
@@ -96,7 +96,7 @@ def _why_held(judgement: Judgement, board: Board, ledger: Ledger, context: BotCo
     """Why a judgement needs a maintainer's review before it counts; empty if it does not."""
     reason = why_below_the_floor(judgement, board, context.settings.gpus[board.gpu])
     if not reason and (doubt := find_doubt(judgement, board)):
-        first = Tables(ledger, context.root).of(board).champion
+        first = LedgerBoards(ledger, context.root).of(board).champion
         if first and judgement.checksum in (one.checksum for one in first.judgements):
             return f"it would be first with a time {doubt}"
     return reason

@@ -30,7 +30,7 @@ from scripts.bot.evaluate import workflow_runs
 from scripts.bot.evaluate.resolve import require_request
 from scripts.bot.report.merging import MERGED, find_due, merge
 from scripts.bot.report.outcome import Hints, JudgingOutcome, find_outcome
-from scripts.bot.report.places import Tables, find_board
+from scripts.bot.report.places import LedgerBoards, find_board
 from scripts.bot.report.recording import note_cost, record
 from scripts.common.text import shorten
 from scripts.github.checks import Check, CheckState
@@ -85,7 +85,7 @@ def run(
         ending = require_request(branch.ledger, request_id).ending
         if not ending or (ending.state is EndState.JUDGED) != bool(outcome.judgement):
             return f"{request_id}: already ended differently; nothing to deliver"
-        tables = Tables(branch.ledger, context.root)
+        tables = LedgerBoards(branch.ledger, context.root)
         roofline = Roofline(work=board.task.work, gpu=context.settings.gpus.get(board.gpu)) if board else NO_ROOFLINE
         section, check = _words(request, outcome, again, ending, board, tables, roofline)
         hidden = tables.hidden(outcome.judgement) if outcome.judgement else None
@@ -136,7 +136,7 @@ def _words(
     again: Request | None,
     ending: Ending,
     board: Board | None,
-    tables: Tables,
+    tables: LedgerBoards,
     roofline: Roofline,
 ) -> tuple[BoardSection | None, Check]:
     """The board's section of the comment, if the ledger alone does not give it; and its check run."""

@@ -45,12 +45,12 @@ _RESERVED_BYTES = 4 << 30
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_holding_on = ctypes.PyDLL(None, use_errno=True)
+_libc_with_gil = ctypes.PyDLL(None, use_errno=True)
 """The same library, but calls keep Python's GIL."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class PlayerSetup:
     """The files and limits of one player, in bytes.
 
     `memory_bytes` is None where address space can't be limited (CUDA).  If there is a `program`, a command, the player
@@ -158,20 +158,20 @@ def fork() -> int:
     call bypasses Python and libc, which is safe for a process with one thread that forks again.
     """
     flags = _NEW_MOUNT | _NEW_IPC | _NEW_PID | signal.SIGCHLD
-    pid: int = _holding_on.syscall(_SYS_CLONE[platform.machine()], flags, 0, 0, 0, 0)
+    pid: int = _libc_with_gil.syscall(_SYS_CLONE[platform.machine()], flags, 0, 0, 0, 0)
     _check(pid < 0, "clone")
     if pid == 0:
         _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     return pid
 
 
-def furnish(room: Room, libraries: Mapping[str, str], *, has_device: bool) -> None:
+def mount_player_files(setup: PlayerSetup, libraries: Mapping[str, str], *, has_device: bool) -> None:
     """Mount the player's file system.  Call it in the first process of the new pid namespace.
 
     `libraries` maps folders that the new /tmp would hide to where they are mounted.
     """
     plain = _NO_SUID | _NO_DEV
-    scratch = f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700"
+    scratch = f"size={setup.scratch_bytes},nr_inodes={_INODES},mode=0700"
     # With /proc/self/autogroup, a player could change the share of the core that all players get.  CUDA needs a
     # writable /proc, because it names its threads there.  On a GPU, `health` checks afterwards instead.
     _mount("proc", "/proc", "proc", plain | _NO_EXEC | (0 if has_device else _READ_ONLY))
@@ -181,9 +181,9 @@ def furnish(room: Room, libraries: Mapping[str, str], *, has_device: bool) -> No
     for folder, elsewhere in libraries.items():
         os.makedirs(folder, exist_ok=True)
         _mount(elsewhere, folder, None, _BIND)
-    write_files(room.files, "/entry")
+    write_files(setup.files, "/entry")
     _mount(None, "/entry", None, _REMOUNT | _BIND | _READ_ONLY | plain)
-    _mount_cache(room, plain)
+    _mount_cache(setup, plain)
 
 
 def write_files(files: dict[str, str], folder: str) -> None:
@@ -194,13 +194,13 @@ def write_files(files: dict[str, str], folder: str) -> None:
         os.utime(file.name, (0, 0))
 
 
-def _mount_cache(room: Room, flags: int) -> None:
-    files = os.path.join(_cache_folder(room.cache), FILES)
-    if room.building:
+def _mount_cache(setup: PlayerSetup, flags: int) -> None:
+    files = os.path.join(_cache_folder(setup.cache), FILES)
+    if setup.building:
         _mount(files, "/cache", None, _BIND)
     else:
         # ninja and torch's extension loader write locks and logs even if there is nothing to build.
-        _mount("tmpfs", "/upper", "tmpfs", flags, f"size={room.scratch_bytes},nr_inodes={_INODES},mode=0700")
+        _mount("tmpfs", "/upper", "tmpfs", flags, f"size={setup.scratch_bytes},nr_inodes={_INODES},mode=0700")
         for folder in ("/upper/changes", "/upper/work"):
             os.mkdir(folder)
         options = f"lowerdir={files},upperdir=/upper/changes,workdir=/upper/work,userxattr"
@@ -227,25 +227,25 @@ def lock_keeper() -> None:
     _drop_capabilities()
 
 
-def lock_player(room: Room) -> None:
+def lock_player(setup: PlayerSetup) -> None:
     """Apply the player's limits and drop its privileges, as the last step; it can't regain anything."""
-    set_limits(room)
+    set_limits(setup)
     _drop_capabilities()
-    seccomp.install(has_loopback=room.has_loopback)
+    seccomp.install(has_loopback=setup.has_loopback)
 
 
-def set_limits(room: Room) -> None:
+def set_limits(setup: PlayerSetup) -> None:
     limits = {
         # Not 0: with 0, the kernel would still start a core pattern that pipes into a program of the host.
         resource.RLIMIT_CORE: 1,
         resource.RLIMIT_NOFILE: 1024,
-        resource.RLIMIT_FSIZE: room.scratch_bytes,
+        resource.RLIMIT_FSIZE: setup.scratch_bytes,
     }
-    if room.max_processes is not None:
-        limits[resource.RLIMIT_NPROC] = room.max_processes
-    if room.memory_bytes is not None:
+    if setup.max_processes is not None:
+        limits[resource.RLIMIT_NPROC] = setup.max_processes
+    if setup.memory_bytes is not None:
         # An allocation that cannot fit fails at once; the referee watches the memory actually used.
-        limits[resource.RLIMIT_AS] = _address_space() + room.memory_bytes + _RESERVED_BYTES
+        limits[resource.RLIMIT_AS] = _address_space() + setup.memory_bytes + _RESERVED_BYTES
     for limit, value in limits.items():
         hard = resource.getrlimit(limit)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
