@@ -294,7 +294,7 @@ def open_context(
         # Not earlier: this imports torch, while the warm parent in the sandbox does the same on another core.
         from harness.rules.context import Context
 
-        with device.side.prepared():
+        with device.referee_side.prepared():
             context = Context(
                 board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler,
                 needs_quiet=needs_quiet,
@@ -347,7 +347,7 @@ def _run_script(frame: Frame, submission: Submission, mode: Mode, on_progress: O
         script.play()
         frame.note_sandbox(sandbox)
     if frame.device.is_gpu and any(case.verdict is not Verdict.ACCEPTED for case in script.results):
-        with frame.device.side.prepared(len(frame.gpus)):  # raises if a GPU is broken, so no submission is blamed
+        with frame.device.referee_side.prepared(len(frame.gpus)):  # raises if a GPU is broken: no submission is blamed
             pass
     return Results(cases=tuple(script.results), log=script.log)
 

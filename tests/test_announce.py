@@ -21,7 +21,7 @@ from scripts.announce import announce, posts_due
 from scripts.announce.all_news import gather
 from scripts.announce.announce import AnnounceContext
 from scripts.announce.discord import DiscordChannel
-from scripts.announce.embeds import Look
+from scripts.announce.embeds import EmbedContext
 from scripts.announce.milestones import notices_of
 from scripts.announce.news import NewsKind
 from scripts.announce.posts_due import due
@@ -126,7 +126,7 @@ class Cup:
             settings=self.settings,
             tasks=self.tasks,
             gpus=self.gpus,
-            look=Look(competition="Kernel Cup", site=SITE, find_picture=self.find_picture),
+            embed_context=EmbedContext(competition="Kernel Cup", site=SITE, find_picture=self.find_picture),
             open_ledger=self.open,
             open_webhook=open_webhook,
             now=now,
@@ -896,7 +896,7 @@ def test_a_refused_message_holds_up_no_other_and_is_finally_given_up(
     monkeypatch.setattr(
         posts_due,
         "payload_of",
-        lambda news, look: {"embeds": []} if "linus" in str(news.facts[3]) else real(news, look),
+        lambda news, context: {"embeds": []} if "linus" in str(news.facts[3]) else real(news, context),
     )
     for hour in range(8):
         lines = cup.announce(now + timedelta(hours=hour))

@@ -10,7 +10,7 @@ import pytest
 from harness.records.stats import Interval
 from scripts.announce import limits
 from scripts.announce.discord import DiscordChannel, WebhookError
-from scripts.announce.embeds import Look, payload_of
+from scripts.announce.embeds import EmbedContext, payload_of
 from scripts.announce.limits import fit, size
 from scripts.announce.news import FRESH, Final, NewsKind, NewsResult, PodiumPlace, Standing, TaskNews
 from scripts.announce.picture import finder
@@ -114,7 +114,7 @@ def test_the_last_field_says_how_many_fields_are_left_out() -> None:
 
 # All news, in the worst case.
 
-LOOK = Look(competition=HOSTILE, site="https://kernels.github.io/cup/")
+CONTEXT = EmbedContext(competition=HOSTILE, site="https://kernels.github.io/cup/")
 TIME = Interval(value=412.3, low=410.0, high=414.0)
 NAME = "G" * 64
 
@@ -145,7 +145,7 @@ NEWS = [
 
 @pytest.mark.parametrize("news", NEWS, ids=lambda news: news.kind)
 def test_discord_accepts_the_worst_news_and_pings_nobody(news: Any) -> None:
-    payload = payload_of(news, LOOK)
+    payload = payload_of(news, CONTEXT)
     assert faults_of(payload) == []
     assert payload["allowed_mentions"] == {"parse": []}
     assert payload.keys() == {"embeds", "allowed_mentions"}

@@ -168,7 +168,7 @@ class FailingGpu(Device):
         return False
 
     @property
-    def side(self) -> Any:
+    def referee_side(self) -> Any:
         return SimpleNamespace(
             prepared=cpu.prepared, find_trouble=lambda: self.trouble[-1], sweep_us=cpu.sweep_us,
             find_meter=cpu.find_meter,

@@ -68,7 +68,7 @@ def device(root, monkeypatch):
 
 @pytest.fixture
 def watch(device):
-    return GpuWatch(device.side.find_meter())
+    return GpuWatch(device.referee_side.find_meter())
 
 
 def seen(watch, root, before=QUIET, after=QUIET):

@@ -30,7 +30,7 @@ from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from harness.task.compile import recipe_of
 from harness.task.submission import read_directives
 from harness.task.task import load_task
-from harness.task_check.judge_examples import rehearse
+from harness.task_check.judge_examples import judge_examples
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = {example.name: example for example in guides_examples()}
@@ -231,7 +231,9 @@ def test_an_example_with_a_directive_for_other_boards_is_skipped(tmp_path):
     shutil.copytree(ROOT / "tests" / "tasks" / "tiny", tmp_path / "tiny", ignore=shutil.ignore_patterns("__pycache__"))
     path = tmp_path / "tiny" / "examples" / "accepted" / "wants_a_gpu.py"
     path.write_text("#!POPCORN gpus H100 A100\ndef custom_kernel(data):\n    return data.cuda()\n")
-    done = {one.example.path.name: one for one in rehearse(load_task(tmp_path / "tiny").board("CPU"), sandbox="none")}
+    done = {
+        one.example.path.name: one for one in judge_examples(load_task(tmp_path / "tiny").board("CPU"), sandbox="none")
+    }
     assert (done["wants_a_gpu.py"].got, done["wants_a_gpu.py"].message) == (None, "for H100 and A100 only")
     judgement = done["plain.py"].judgement
     assert isinstance(judgement, Judgement) and judgement.verdict is Verdict.ACCEPTED

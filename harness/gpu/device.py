@@ -5,7 +5,8 @@
     STAGED      AMD's GPUs: inputs wait in host memory; the player copies them to its device and measures the time there
     REHEARSAL   the procedure of STAGED with a CPU in the GPU's place, to test it on a machine without a GPU
 
-The modules `cpu` and `cuda` in this folder are what the referee's own process does with a device: each is a `Side`.
+The modules `cpu` and `cuda` in this folder are what the referee's own process does with a device: each is a
+`RefereeDevice`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from harness.gpu.gpu_facts import Meter
 
 
-class Side(Protocol):
+class RefereeDevice(Protocol):
     """The referee's side of a device.  A module of this package implements it."""
 
     def prepared(self, gpus: int = 1) -> AbstractContextManager[None]:
@@ -78,8 +79,8 @@ class Device:
         return self.is_staged or self.is_sealed
 
     @property
-    def side(self) -> Side:
-        return cast(Side, importlib.import_module(f"harness.gpu.{self.name}"))
+    def referee_side(self) -> RefereeDevice:
+        return cast(RefereeDevice, importlib.import_module(f"harness.gpu.{self.name}"))
 
 
 CPU = Device(name="cpu")

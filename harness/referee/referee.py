@@ -80,7 +80,7 @@ class Referee:
         if self.device.is_sealed:
             return Sealed(self.orders, driver_of(library), self._torch_device)
         if self.device.is_staged:
-            staged = Staged(self.orders, self.device.side)
+            staged = Staged(self.orders, self.device.referee_side)
             self.outside = staged.outside
             return staged
         return HostMemory(self.orders)

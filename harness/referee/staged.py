@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from harness.gpu.device import Side
+from harness.gpu.device import RefereeDevice
 from harness.inside.protocol import Done, Filled, Timed, tensors_of
 from harness.referee.host_memory import HostMemory
 from harness.referee.orders import Deadline, Orders, expect
@@ -21,11 +21,11 @@ from harness.reference.values import Flattened
 
 
 class Staged(HostMemory):
-    def __init__(self, orders: Orders, side: Side) -> None:
+    def __init__(self, orders: Orders, device: RefereeDevice) -> None:
         super().__init__(orders)
         self.outside: list[Outside] = []
         """The referee's measurements of each call."""
-        self._sweep_us = side.sweep_us
+        self._sweep_us = device.sweep_us
 
     def play(
         self,

@@ -59,7 +59,7 @@ class Context:
         self.recipe = recipe
         self.replay = replay
         self.reference = Reference(board, device.name)
-        self.gpu = GpuWatch(device.side.find_meter())
+        self.gpu = GpuWatch(device.referee_side.find_meter())
         self.quiet = Quiet(sandbox.listen, OWN_PLAYERS) if needs_quiet else None
         self._referee: Referee | None = None
         self._entries: dict[tuple[str, str], PlayerFiles] = {}
@@ -115,7 +115,7 @@ class Context:
             raise foul
 
     def require_device(self) -> None:
-        if trouble := self.device.side.find_trouble():
+        if trouble := self.device.referee_side.find_trouble():
             raise JudgeError(f"after a player ended, {trouble}")
 
     def referee(self, player: PlayerHandle, *, first_call_s: float = 0.0) -> Referee:

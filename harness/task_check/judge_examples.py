@@ -29,7 +29,7 @@ _PAIRS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rehearsed:
+class ExampleOutcome:
     """Result of one example: a judgement, an error, or the reason why it was skipped."""
 
     example: Example
@@ -60,14 +60,14 @@ class Rehearsed:
         return self.judgement.message if self.judgement else self.skipped or str(self.error)
 
 
-def rehearse(
+def judge_examples(
     board: Board,
     *,
     sandbox: str = "auto",
     meanwhile: Callable[[], bool] = lambda: True,
     on_begin: Callable[[Example], None] = lambda _: None,
     on_progress: OnProgress | None = None,
-) -> Iterator[Rehearsed]:
+) -> Iterator[ExampleOutcome]:
     """Judge all examples of a board's task, the anchor last.  An error in one does not stop the others.
 
     Args:
@@ -105,7 +105,7 @@ def _modes(example: Example) -> tuple[Mode, ...]:
     return (Mode.BENCHMARK,) if example.verdict is Verdict.ACCEPTED else (Mode.TEST, Mode.BENCHMARK)
 
 
-def _judge(session: JudgeSession, example: Example, modes: Sequence[Mode]) -> Rehearsed:
+def _judge(session: JudgeSession, example: Example, modes: Sequence[Mode]) -> ExampleOutcome:
     began = time.monotonic()
     judgement, error, skipped = None, None, ""
     try:
@@ -117,6 +117,6 @@ def _judge(session: JudgeSession, example: Example, modes: Sequence[Mode]) -> Re
                     break
     except PullRankError as caught:
         error = caught
-    return Rehearsed(
+    return ExampleOutcome(
         example=example, seconds=time.monotonic() - began, judgement=judgement, error=error, skipped=skipped
     )

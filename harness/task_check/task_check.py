@@ -99,9 +99,9 @@ def _probe(board: Board) -> ProbesResult:
 
 
 def _judge_examples(board: Board) -> Iterator[ExampleResult]:
-    from harness.task_check.judge_examples import rehearse
+    from harness.task_check.judge_examples import judge_examples
 
-    for one in rehearse(board):
+    for one in judge_examples(board):
         yield ExampleResult(
             task=board.task.name,
             example=one.example.place,

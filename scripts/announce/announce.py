@@ -23,7 +23,7 @@ from harness.records.errors import PullRankError
 from harness.task.task import Task
 from scripts.announce.all_news import gather
 from scripts.announce.discord import DiscordChannel, InDoubt, WebhookError
-from scripts.announce.embeds import Look
+from scripts.announce.embeds import EmbedContext
 from scripts.announce.milestones import newly_seen
 from scripts.announce.news import News, NewsResult
 from scripts.announce.posts_due import MAX_REFUSALS, Post, due
@@ -56,7 +56,7 @@ class AnnounceContext:
     settings: Announcements
     tasks: Sequence[Task]
     gpus: Collection[str]
-    look: Look
+    embed_context: EmbedContext
     open_ledger: Callable[[Choose], AbstractContextManager[LedgerBranch]]
     open_webhook: Callable[[str], DiscordChannel | None]
     now: datetime
@@ -166,7 +166,7 @@ class _AnnounceRun:
         """
         told = announced.told.get((webhook.name, post.key), AnnouncementLog())
         intent = Intent(channel=webhook.name, key=post.key, number=told.next_attempt, at=self.context.now)
-        payload = post.payload(self.context.look)
+        payload = post.payload(self.context.embed_context)
         self.ledger.append_fact(intent)
         if intent.place not in self._commit(f"About to announce: {post.key}"):
             return f"{post.key}: another run announces it in {webhook.name}"
@@ -193,16 +193,18 @@ class _AnnounceRun:
         Raises:
             WebhookError: the channel cannot be reached.
         """
-        is_gone, done = False, "withdrew" if post.says is None else "corrected"
+        is_gone, done = False, "withdrew" if post.content_digest is None else "corrected"
         try:
-            webhook.edit(post.message, post.payload(self.context.look))
+            webhook.edit(post.message, post.payload(self.context.embed_context))
             line = f"{webhook.name}: {done} {post.key}, message {post.message}"
         except WebhookError as error:
             if not error.is_final:
                 raise
             is_gone, line = True, f"not {done}: {post.key}: {error}"
         number, now = self.ledger.announced().told[webhook.name, post.key].next_edit, self.context.now
-        edit = Edit(channel=webhook.name, key=post.key, number=number, says=post.says, is_gone=is_gone, at=now)
+        edit = Edit(
+            channel=webhook.name, key=post.key, number=number, says=post.content_digest, is_gone=is_gone, at=now
+        )
         self.ledger.append_fact(edit)
         return line
 
@@ -234,7 +236,7 @@ class _AnnounceRun:
             number=intent.number,
             state=state,
             message=message,
-            says=news.says if news and message else None,
+            says=news.content_digest if news and message else None,
             title=shorten(title, 256),
             task=intent.key.split("/")[1],
             gpu=result.gpu if result else None,

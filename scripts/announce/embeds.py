@@ -44,7 +44,7 @@ _ORDINALS = ("first", "second", "third")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class EmbedContext:
     """Facts that all announcements share.  `site` is the site's address, with a slash at the end.
 
     `find_picture` returns the address of a board's picture, or None.
@@ -61,19 +61,19 @@ class Look:
         return f"{self.board(result.task, result.gpu)}{result.who.login}/{result.who.digest[:12]}/"
 
 
-def payload_of(news: News, look: Look) -> Payload:
+def payload_of(news: News, context: EmbedContext) -> Payload:
     """The body of the request that posts or edits a message."""
     match news:
         case NewsResult():
-            return _message(_result(news, look))
+            return _message(_result(news, context))
         case TaskNews():
-            return _message(_notice(news, look))
+            return _message(_notice(news, context))
         case Final():
-            return _message(_final(news, look))
+            return _message(_final(news, context))
     raise TypeError(f"{type(news).__name__} is no news")
 
 
-def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, look: Look) -> Payload:
+def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, context: EmbedContext) -> Payload:
     """The new text of a message whose news is no longer true.
 
     Args:
@@ -84,8 +84,8 @@ def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, look: Lo
         if gpu
         else "The task, its deadline or its machines have changed, so this is no longer true."
     )
-    page = look.board(task, gpu) if gpu else f"{look.site}#{task}"
-    return _message(_embed("Withdrawn", _WITHDRAWN, f"~~{title}~~", why, page, at, look))
+    page = context.board(task, gpu) if gpu else f"{context.site}#{task}"
+    return _message(_embed("Withdrawn", _WITHDRAWN, f"~~{title}~~", why, page, at, context))
 
 
 def _message(embed: DiscordEmbed) -> Payload:
@@ -93,7 +93,7 @@ def _message(embed: DiscordEmbed) -> Payload:
     return {"embeds": [fit(_without_none(vars(embed)))], "allowed_mentions": {"parse": []}}
 
 
-def _result(news: NewsResult, look: Look) -> DiscordEmbed:
+def _result(news: NewsResult, context: EmbedContext) -> DiscordEmbed:
     board = f"{escape(news.title, 120)}, {escape(news.gpu)}"
     lines = [_time_and_gain(news)]
     if news.by_duel:
@@ -102,13 +102,13 @@ def _result(news: NewsResult, look: Look) -> DiscordEmbed:
         lines.append(f"Before: {', '.join(map(escape, news.former))}.")
     if news.caveat:
         lines.append(f"*{news.caveat}*")
-    lines.append(f"[See the code]({look.submission(news)})")
-    page = look.board(news.task, news.gpu)
-    embed = _news_embed(news, f"{_headline(news)}: {board}", "\n".join(lines), page, look)
+    lines.append(f"[See the code]({context.submission(news)})")
+    page = context.board(news.task, news.gpu)
+    embed = _news_embed(news, f"{_headline(news)}: {board}", "\n".join(lines), page, context)
     if len(news.podium) > 1:
         for place in news.podium:
             embed.add_embed_field(name=f"{_MEDALS[place.rank - 1]} {escape(place.login)}", value=_time_of(place))
-    _show_board(embed, news, news.gpu, look)
+    _show_board(embed, news, news.gpu, context)
     return embed
 
 
@@ -143,38 +143,38 @@ def _time_of(place: PodiumPlace) -> str:
     return f"{time} · {format_gap(place.gap) if place.gap >= 0 else f'speedup {format_speedup(1 + place.gap)}'}"
 
 
-def _notice(news: TaskNews, look: Look) -> DiscordEmbed:
+def _notice(news: TaskNews, context: EmbedContext) -> DiscordEmbed:
     title, gpus = escape(news.title, 200), ", ".join(map(escape, news.gpus))
-    page = look.board(news.task, news.gpus[0]) if news.gpus else look.site
+    page = context.board(news.task, news.gpus[0]) if news.gpus else context.site
     if news.kind is NewsKind.EDITION:
         words = (
             f"New, empty standings on {gpus}: the reference, cases, limits or anchor changed. "
             "Earlier rows stay, under their edition."
         )
-        return _news_embed(news, f"{title} has changed", words, page, look)
+        return _news_embed(news, f"{title} has changed", words, page, context)
     if news.kind is NewsKind.DEADLINE and news.deadline:
         words = f"{moment(news.deadline)}, {moment(news.deadline, 'R')}. Entries until then are judged and ranked."
-        embed = _news_embed(news, f"{title} is about to close", words, page, look)
+        embed = _news_embed(news, f"{title} is about to close", words, page, context)
     else:
         named = f"{title}, now also on {gpus}" if news.kind is NewsKind.NEW_BOARD else title
-        embed = _news_embed(news, named, escape(news.blurb, 400), page, look)
+        embed = _news_embed(news, named, escape(news.blurb, 400), page, context)
     embed.add_embed_field(name="Boards", value=gpus)
     if news.kind is not NewsKind.DEADLINE and news.deadline:
         embed.add_embed_field(name="Closes", value=moment(news.deadline))
-    embed.add_embed_field(name="Take part", value=f"[How it works]({look.site}guides/participants/)")
+    embed.add_embed_field(name="Take part", value=f"[How it works]({context.site}guides/participants/)")
     return embed
 
 
-def _final(news: Final, look: Look) -> DiscordEmbed:
-    page = look.board(news.task, news.boards[0].gpu) if news.boards else look.site
+def _final(news: Final, context: EmbedContext) -> DiscordEmbed:
+    page = context.board(news.task, news.boards[0].gpu) if news.boards else context.site
     entries = sum(board.entries for board in news.boards)
     words = f"Closed {moment(news.at, 'f')} with {count(entries, 'entry', 'entries')}."
-    embed = _news_embed(news, f"{escape(news.title, 200)} has closed", words, page, look)
+    embed = _news_embed(news, f"{escape(news.title, 200)} has closed", words, page, context)
     for board in news.boards:
         rows = [f"{_MEDALS[place.rank - 1]} **{escape(place.login)}** {_time_of(place)}" for place in board.podium]
         embed.add_embed_field(name=escape(board.gpu), value="\n".join(rows) or _none_of(board))
     if first := next((board for board in news.boards if board.podium), None):
-        _show_board(embed, news, first.gpu, look)
+        _show_board(embed, news, first.gpu, context)
     return embed
 
 
@@ -182,22 +182,24 @@ def _none_of(board: Standing) -> str:
     return "All times are provisional." if board.entries else "There were no entries."
 
 
-def _news_embed(news: News, title: str, words: str, page: str, look: Look) -> DiscordEmbed:
-    return _embed(*_KICKERS[news.kind], title, words, page, news.at, look)
+def _news_embed(news: News, title: str, words: str, page: str, context: EmbedContext) -> DiscordEmbed:
+    return _embed(*_KICKERS[news.kind], title, words, page, news.at, context)
 
 
-def _embed(kicker: str, colour: int, title: str, words: str, page: str, at: datetime, look: Look) -> DiscordEmbed:
+def _embed(
+    kicker: str, colour: int, title: str, words: str, page: str, at: datetime, context: EmbedContext
+) -> DiscordEmbed:
     embed = DiscordEmbed(title=title, description=words, url=page, color=colour, timestamp=at, fields=[])
     embed.set_author(kicker)
     # A footer has no Markdown, so an escape would be visible.
-    embed.set_footer(" ".join(plain(look.competition).split()))
+    embed.set_footer(" ".join(plain(context.competition).split()))
     return embed
 
 
-def _show_board(embed: DiscordEmbed, news: News, gpu: str, look: Look) -> None:
-    if picture := look.find_picture(news.task, gpu):
+def _show_board(embed: DiscordEmbed, news: News, gpu: str, context: EmbedContext) -> None:
+    if picture := context.find_picture(news.task, gpu):
         # Discord caches pictures by address: the query keeps this moment's picture until a correction changes it.
-        embed.set_image(url=f"{picture}?of={news.says[:12]}")
+        embed.set_image(url=f"{picture}?of={news.content_digest[:12]}")
 
 
 def _without_none(value: Any) -> Any:

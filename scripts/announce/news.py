@@ -4,8 +4,8 @@
     TaskNews    a new task or board, a deadline, a new edition           key: task and time
     Final       the final standings of a closed task                     key: task and deadline
 
-`says` is a hash of what an announcement means, without values that drift (times move by a digit with every judgement of
-a board).  The message on Discord is edited only if it changes.
+`content_digest` is a hash of what an announcement means, without values that drift (times move by a digit with every
+judgement of a board).  The message on Discord is edited only if it changes.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ class News:
 
     @property
     def facts(self) -> list[object]:
-        """The meaning, for `says`."""
+        """The meaning, for `content_digest`."""
         return [self.kind, self.task]
 
     @property
-    def says(self) -> str:
+    def content_digest(self) -> str:
         return hashlib.sha256(json.dumps(self.facts).encode()).hexdigest()
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from harness.task.task import Task
-from scripts.announce.embeds import Look, Payload, payload_of, withdrawal_of
+from scripts.announce.embeds import EmbedContext, Payload, payload_of, withdrawal_of
 from scripts.announce.news import News, NewsKind
 from scripts.competition.settings import Announcements
 from scripts.competition.settings import Webhook as Channel
@@ -33,19 +33,19 @@ class Post:
     posted: Outcome | None = None
 
     @property
-    def says(self) -> str | None:
-        return self.news.says if self.news else None
+    def content_digest(self) -> str | None:
+        return self.news.content_digest if self.news else None
 
     @property
     def message(self) -> str:
         """The id of the message to edit."""
         return (self.posted and self.posted.message) or ""
 
-    def payload(self, look: Look) -> Payload:
+    def payload(self, context: EmbedContext) -> Payload:
         if self.news:
-            return payload_of(self.news, look)
+            return payload_of(self.news, context)
         assert self.posted, "only what was posted is withdrawn"
-        return withdrawal_of(self.posted.title, self.posted.task, self.posted.gpu, self.posted.at, look)
+        return withdrawal_of(self.posted.title, self.posted.task, self.posted.gpu, self.posted.at, context)
 
 
 def due(
@@ -78,7 +78,7 @@ def _is_due(news: News, told: AnnouncementLog | None, since: datetime, now: date
 
 
 def _edit_of(news: News, told: AnnouncementLog) -> Post | None:
-    stays = not told.posted or told.is_gone or told.says == news.says or not news.is_ready
+    stays = not told.posted or told.is_gone or told.says == news.content_digest or not news.is_ready
     return None if stays else Post(key=news.key, news=news, posted=told.posted)
 
 

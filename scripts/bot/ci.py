@@ -323,7 +323,7 @@ def _announce(workflow: Workflow) -> Iterator[str]:
     from harness.task.task import load_tasks
     from scripts.announce.announce import AnnounceContext, run
     from scripts.announce.discord import DiscordChannel
-    from scripts.announce.embeds import Look
+    from scripts.announce.embeds import EmbedContext
     from scripts.announce.picture import finder
 
     def open_webhook(secret: str) -> DiscordChannel | None:
@@ -335,7 +335,7 @@ def _announce(workflow: Workflow) -> Iterator[str]:
         settings=workflow.settings.announcements,
         tasks=load_tasks(workflow.root / "tasks"),
         gpus=workflow.settings.gpus,
-        look=Look(competition=workflow.settings.title, site=site, find_picture=finder(site)),
+        embed_context=EmbedContext(competition=workflow.settings.title, site=site, find_picture=finder(site)),
         open_ledger=workflow.open_ledger,
         open_webhook=open_webhook,
         now=datetime.now(UTC),

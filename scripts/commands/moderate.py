@@ -61,7 +61,7 @@ _deciding = options(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class DecisionWriter:
     """The ledger that decisions are written to.  `branch` and `github` are None for a folder."""
 
     ledger: Ledger
@@ -88,13 +88,13 @@ class Desk:
 
 
 @contextmanager
-def _desk(
+def _open_writer(
     folder: Path | None, repo: str | None, by: int | None, wanted: Choose, *, decides: bool = True
-) -> Iterator[Desk]:
+) -> Iterator[DecisionWriter]:
     if folder:
         if decides and not by:
             raise ModerationError("--by NUMBER is missing: `gh api user --jq .id` prints your account's id")
-        yield Desk(ledger=require_ledger(folder), by=by or 0)
+        yield DecisionWriter(ledger=require_ledger(folder), by=by or 0)
         return
     from scripts.ledger.branch import LedgerBranch
 
@@ -105,7 +105,7 @@ def _desk(
             me = github.whoami().id if decides else 0
         if decides and by not in (None, me):
             raise ModerationError(f"--by {by}: the token belongs to account {me}; leave --by out")
-        yield Desk(ledger=branch.ledger, by=me, branch=branch, github=github)
+        yield DecisionWriter(ledger=branch.ledger, by=me, branch=branch, github=github)
 
 
 @click.group(cls=Group)
@@ -126,39 +126,39 @@ _ROW = "vectoradd/H100/ada --reason"
 def _decide_judgements(
     action: Action, what: str, reason: str, by: int | None, folder: Path | None, repo: str | None
 ) -> None:
-    with _desk(folder, repo, by, wanted_for(what)) as desk:
-        meant = find_judgements(action, what, desk.ledger, home_of(folder) / "tasks")
-        decisions = about_judgements(action, meant, desk.ledger, now_because(reason, desk.by))
+    with _open_writer(folder, repo, by, wanted_for(what)) as writer:
+        meant = find_judgements(action, what, writer.ledger, home_of(folder) / "tasks")
+        decisions = about_judgements(action, meant, writer.ledger, now_because(reason, writer.by))
         first = meant[0]
         about = f"{first.submission.login} on {first.task} / {first.gpu}"
-        desk.write(decisions, f"{action.capitalize()} {about}")
+        writer.write(decisions, f"{action.capitalize()} {about}")
         count = "1 judgement" if len(decisions) == 1 else f"{len(decisions)} judgements"
         click.echo(f"{action}: {count} of {about}")
-        _publish(desk)
+        _publish(writer)
 
 
 def _decide_author(
     action: Action, who: str, reason: str, by: int | None, folder: Path | None, repo: str | None
 ) -> None:
-    with _desk(folder, repo, by, under("moderation", "accounts")) as desk:
-        user_id, login = _author(who, desk)
-        why = now_because(reason, desk.by)
-        decision = about_author(action, user_id, login, desk.ledger, why)
-        ended = desk.cancel_open_requests(user_id, why) if action is Action.BAN else []
-        desk.write([decision], f"{action.capitalize()} {login or user_id}")
+    with _open_writer(folder, repo, by, under("moderation", "accounts")) as writer:
+        user_id, login = _author(who, writer)
+        why = now_because(reason, writer.by)
+        decision = about_author(action, user_id, login, writer.ledger, why)
+        ended = writer.cancel_open_requests(user_id, why) if action is Action.BAN else []
+        writer.write([decision], f"{action.capitalize()} {login or user_id}")
         waiting = f"; cancelled {len(ended)} of their pending requests" if ended else ""
         click.echo(f"{action}: {login or 'the account'} ({user_id}){waiting}")
-        _stop(desk, ended)
-        _publish(desk)
+        _stop(writer, ended)
+        _publish(writer)
 
 
-def _author(who: str, desk: Desk) -> tuple[int, str | None]:
+def _author(who: str, writer: DecisionWriter) -> tuple[int, str | None]:
     """The account that took part under a login; else the account that has the login today."""
-    if found := find_author(who, desk.ledger):
+    if found := find_author(who, writer.ledger):
         return found
-    if desk.github and (account := desk.github.find_account(who)):
+    if writer.github and (account := writer.github.find_account(who)):
         return account.id, account.login
-    raise unknown_author(who, desk.ledger)
+    raise unknown_author(who, writer.ledger)
 
 
 for _action, _sentence, _example in (
@@ -185,9 +185,9 @@ def list_(folder: Path | None, repo: str | None, as_json: bool) -> None:
 
     Example: pullrank moderate list --ledger demo/ledger
     """
-    with _desk(folder, repo, None, under("moderation"), decides=False) as desk:
-        found = list(in_force(desk.ledger))
-        for fault in desk.ledger.moderations().faults:
+    with _open_writer(folder, repo, None, under("moderation"), decides=False) as writer:
+        found = list(in_force(writer.ledger))
+        for fault in writer.ledger.moderations().faults:
             click.echo(f"left out: {fault}", err=True)
     if as_json:
         click.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=1))
@@ -231,28 +231,28 @@ def review(file: Path, task: str | None, task_dir: Path | None, as_json: bool) -
             click.echo(line)
 
 
-def _stop(desk: Desk, ended: Sequence[Request]) -> None:
+def _stop(writer: DecisionWriter, ended: Sequence[Request]) -> None:
     """Stop the machines that are judging cancelled requests."""
-    if not desk.github:
+    if not writer.github:
         return
     from scripts.bot.evaluate import workflow_runs
 
     try:
-        workflow_runs.stop(desk.github, ended)
+        workflow_runs.stop(writer.github, ended)
     except GitHubError as error:
         click.echo(f"pullrank: the decision is recorded, but running jobs could not be stopped: {error}", err=True)
 
 
-def _publish(desk: Desk) -> None:
+def _publish(writer: DecisionWriter) -> None:
     """Rebuild the site.  If that fails, the reconciler or the nightly build does it."""
-    if not desk.github:
-        click.echo(f"Rebuild the site to show it: `pullrank site build --ledger {desk.ledger.path}`")
+    if not writer.github:
+        click.echo(f"Rebuild the site to show it: `pullrank site build --ledger {writer.ledger.path}`")
         return
     from scripts.github.start_workflow import start_workflow
 
     try:
-        branch = str(desk.github.ask("GET", "")["default_branch"])
-        start_workflow(desk.github, "publish.yml", {}, branch)
+        branch = str(writer.github.ask("GET", "")["default_branch"])
+        start_workflow(writer.github, "publish.yml", {}, branch)
         click.echo("Started a build of the site.")
     except (GitError, GitHubError, LedgerError) as error:
         click.echo(f"pullrank: the decision holds; the site shows it after the next build: {error}", err=True)

@@ -34,7 +34,7 @@ from scripts.common.text import format_us
 from scripts.competition.repository import choose_board, require_task
 
 if TYPE_CHECKING:
-    from harness.task_check.judge_examples import Rehearsed
+    from harness.task_check.judge_examples import ExampleOutcome
     from harness.task_check.probe_reference import ProbeFinding
 
 TOO_SHORT = 1 / 20
@@ -87,7 +87,7 @@ class Remark:
 class Report:
     """The result of a check: the examples with the names of their tasks, and remarks."""
 
-    examples: list[tuple[str, Rehearsed]] = field(default_factory=list)
+    examples: list[tuple[str, ExampleOutcome]] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
 
     @property
@@ -101,7 +101,7 @@ class Report:
         return {"examples": examples, "remarks": [*map(asdict, self.remarks)]}
 
 
-def _facts_of_example(task: str, one: Rehearsed) -> dict[str, Any]:
+def _facts_of_example(task: str, one: ExampleOutcome) -> dict[str, Any]:
     """`got` is None if it was skipped; `error_code` is the exit code of the error that kept it from being judged."""
     return {
         "task": task,
@@ -217,23 +217,23 @@ def _flaws(board: Board, display: Display) -> list[ProbeFinding]:
     device = device_of(board.gpu)
     if not device.is_gpu:
         return find_flaws(board, display.say)
-    with device.side.prepared():
+    with device.referee_side.prepared():
         return find_flaws(board, display.say, device=device.name)
 
 
-def _judge_examples(board: Board, sandbox: str, display: Display, probe: Callable[[], bool]) -> list[Rehearsed]:
+def _judge_examples(board: Board, sandbox: str, display: Display, probe: Callable[[], bool]) -> list[ExampleOutcome]:
     """Judge all examples, and probe the reference while the sandbox starts."""
-    from harness.task_check.judge_examples import rehearse
+    from harness.task_check.judge_examples import judge_examples
 
     def begin(example: Example) -> None:
         display.begin(f"{board.task.name}/{example.place}")
 
-    judged = rehearse(board, sandbox=sandbox, meanwhile=probe, on_begin=begin, on_progress=display.show)
+    judged = judge_examples(board, sandbox=sandbox, meanwhile=probe, on_begin=begin, on_progress=display.show)
     # The anchor is judged last, but the report lists it in its place.
     return sorted(judged, key=lambda one: board.task.examples.index(one.example))
 
 
-def _never_judged(task: Task, judged: Sequence[Rehearsed]) -> Iterator[Remark]:
+def _never_judged(task: Task, judged: Sequence[ExampleOutcome]) -> Iterator[Remark]:
     """Find required verdicts for which every example was skipped."""
     for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
         asked = [one for one in judged if one.example.verdict is verdict]

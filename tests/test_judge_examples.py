@@ -14,7 +14,7 @@ from harness.reference.reference import Reference
 from harness.sandbox.sandbox import Sandbox
 from harness.task.submission import Submission
 from harness.task.task import Board, load_task
-from harness.task_check.judge_examples import Rehearsed, rehearse
+from harness.task_check.judge_examples import ExampleOutcome, judge_examples
 from harness.task_check.needs import missing_for, why_skipped
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
@@ -36,8 +36,8 @@ def submission(source: str) -> Submission:
     return Submission(login="sample", source=source.encode())
 
 
-def named(rehearsed: list[Rehearsed]) -> dict[str, Rehearsed]:
-    return {one.example.path.name: one for one in rehearsed}
+def named(judged: list[ExampleOutcome]) -> dict[str, ExampleOutcome]:
+    return {one.example.path.name: one for one in judged}
 
 
 CRASH = "import os\ndef custom_kernel(data):\n    os._exit(3)\n"
@@ -47,10 +47,10 @@ LATE = "def custom_kernel(data):\n    return data + (data.numel() < 1000)\n"
 
 @dataclass(frozen=True)
 class Seen:
-    """A rehearsal of some examples: their verdicts, the number of sandboxes, and the cases that the reference tried."""
+    """Some judged examples: their verdicts, the number of sandboxes, and the cases that the reference tried."""
 
     board: Board
-    done: dict[str, Rehearsed]
+    done: dict[str, ExampleOutcome]
     warm_parents: int
     tried: list[str]
 
@@ -60,12 +60,12 @@ def seen(tmp_path_factory):
     opened, tried = [], []
     start, probe = Sandbox._start, Reference.probe
     board = board_with(
-        tmp_path_factory.mktemp("rehearsed"), accepted__quick=GOOD, run_time_error__crash=CRASH, wrong_answer__late=LATE
+        tmp_path_factory.mktemp("judged"), accepted__quick=GOOD, run_time_error__crash=CRASH, wrong_answer__late=LATE
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Sandbox, "_start", lambda self: (opened.append(self._warm), start(self))[1])
         patch.setattr(Reference, "probe", lambda self, params: (tried.append(str(params)), probe(self, params))[1])
-        done = named(list(rehearse(board)))
+        done = named(list(judge_examples(board)))
     return Seen(board, done, opened.count(True), tried)
 
 
@@ -81,18 +81,18 @@ def test_the_sandbox_starts_once_and_times_the_anchor_beside_another_example(see
     assert list(seen.done)[-1] == "plain.py"
     assert seen.warm_parents == 1
     timing = seen.done["quick.py"].judgement.benchmarks[0].timing
-    assert len(timing.submission) == len(timing.anchor) == 2, "a rehearsal ranks nobody"
+    assert len(timing.submission) == len(timing.anchor) == 2, "examples are not ranked"
     assert seen.done["plain.py"].judgement.mode is Mode.TEST
 
 
 @pytest.mark.walls
-def test_a_rehearsal_runs_benchmarks_only_if_tests_do_not_decide(seen):
+def test_examples_run_benchmarks_only_if_tests_do_not_decide(seen):
     modes = {name: seen.done[name].judgement.mode for name in ("late.py", "identity.py")}
     assert modes == {"late.py": Mode.BENCHMARK, "identity.py": Mode.TEST}
 
 
 @pytest.mark.walls
-def test_a_rehearsal_plays_no_test_after_one_that_fails(seen):
+def test_examples_play_no_test_after_one_that_fails(seen):
     assert len(seen.board.tests) > 1
     assert {len(seen.done[name].judgement.tests) for name in ("identity.py", "crash.py")} == {1}
     assert len(seen.done["late.py"].judgement.tests) == len(seen.board.tests)
@@ -105,7 +105,9 @@ def test_the_reference_tries_each_case_once_for_all_examples(seen):
 
 @pytest.mark.walls
 def test_the_anchor_is_timed_itself_if_no_other_example_is_accepted(tmp_path):
-    done = named(list(rehearse(board_with(tmp_path, accepted__wrong="def custom_kernel(data):\n    return data\n"))))
+    done = named(
+        list(judge_examples(board_with(tmp_path, accepted__wrong="def custom_kernel(data):\n    return data\n")))
+    )
     assert done["wrong.py"].got is Verdict.WRONG_ANSWER
     assert done["plain.py"].judgement.benchmarks[0].timing
 
@@ -136,7 +138,7 @@ def test_a_tasks_own_program_times_the_anchor_like_any_other_example(tmp_path):
         (folder / name).write_text(
             {"task.yml": SCRIPT, "eval.py": PROGRAM}.get(name, GOOD.replace("import torch\n", ""))
         )
-    done = named(list(rehearse(load_task(folder).board("CPU"))))
+    done = named(list(judge_examples(load_task(folder).board("CPU"))))
     assert {name: one.got for name, one in done.items()} == {"plain.py": Verdict.ACCEPTED, "other.py": Verdict.ACCEPTED}
     assert done["plain.py"].judgement.benchmarks[0].told
 
@@ -167,7 +169,7 @@ def test_a_judging_error_gives_the_next_submission_a_new_sandbox(session, monkey
 
 def test_an_example_with_missing_packages_is_skipped(tmp_path):
     needy = "#!PULLRANK needs no_such_package torch\n" + GOOD
-    done = named(list(rehearse(board_with(tmp_path, accepted__wants=needy), sandbox="none")))
+    done = named(list(judge_examples(board_with(tmp_path, accepted__wants=needy), sandbox="none")))
     assert (done["wants.py"].got, done["wants.py"].message) == (
         None,
         "needs no_such_package: not installed on this machine",
@@ -175,7 +177,7 @@ def test_an_example_with_missing_packages_is_skipped(tmp_path):
     assert done["plain.py"].judgement.benchmarks[0].timing
 
 
-def test_a_rehearsal_finds_packages_and_programs_where_players_do(tmp_path, monkeypatch):
+def test_examples_find_packages_and_programs_where_players_do(tmp_path, monkeypatch):
     (tmp_path / "only_here.py").write_text("")
     (tmp_path / "program").write_text("#!/bin/sh\n")
     (tmp_path / "program").chmod(0o755)
