@@ -2,8 +2,11 @@
 
 import csv
 import json
+import os
 import re
 import shutil
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +15,12 @@ import pytest
 from harness.gpu.device import REHEARSAL
 from harness.inside.protocol import Profiled, ProtocolError, read_answer
 from harness.judge import judge
+from harness.processes.cpu_meter import open_event, read_event
 from harness.records.counters import Counters, Kernel
 from harness.records.errors import TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Judgement
-from harness.records.profile import Operation, Profile
+from harness.records.profile import CpuCounters, Operation, Profile
 from harness.records.verdict import Verdict, overall
 from harness.task.submission import Submission
 from harness.task.task import Evaluator, load_task
@@ -27,7 +31,7 @@ from scripts.bot.report.artifact import _are_cases_of
 from scripts.cli import run
 from scripts.commands.judge_file import show
 from scripts.common.terminal import console
-from scripts.standings.profiles import machine_in_words, parts_of, to_csv
+from scripts.standings.profiles import cpu_sentences, machine_in_words, parts_of, to_csv
 from tests.game_session import GameSession
 from tests.test_request import request
 
@@ -217,3 +221,63 @@ def test_a_profile_is_valid_only_in_profile_mode_and_its_case():
     fields["cases"][1]["profile"] = fields["cases"][-1]["profile"]
     with pytest.raises(ValueError, match="no other case may have one"):
         Judgement.model_validate_json(json.dumps(fields))
+
+
+# The CPU's counters.
+
+
+GREEDY = """
+import time, torch
+kept = []
+def custom_kernel(data):
+    kept.append(torch.ones(8 << 20, dtype=torch.uint8))
+    for _ in range(3):
+        time.sleep(0.001)
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    return data + 1
+"""
+
+
+@pytest.mark.walls
+def test_a_profile_counts_what_a_call_costs_the_cpu(tmp_path):
+    judgement = profiled(GREEDY)
+    (case,) = judgement.profiles
+    cpu = case.profile.cpu
+    assert 50_000 < cpu.cpu_us < 2_000_000
+    assert 1000 < cpu.page_faults < 100_000, "8 MiB of new memory, in pages of 4 KiB"
+    assert cpu.context_switches >= 3
+    text = render(judgement, BOARD).replace(NBSP, " ")
+    assert re.search(r"One more call, without a profiler: [\d.]+ ms of CPU time, [\d,]+ page faults, \d+ context", text)
+    rows = list(csv.DictReader(to_csv(judgement).splitlines()))
+    shown = {row["name"]: row["calls"] for row in rows if row["profiler"] == "cpu"}
+    assert (shown["cpu_time"], shown["page_faults"]) == ("", str(cpu.page_faults))
+    assert shown["context_switches"] == str(cpu.context_switches)
+
+
+def test_the_processors_counters_are_in_the_sentence_if_there_are_any():
+    bare = CpuCounters(cpu_us=1200.0, page_faults=1, context_switches=0)
+    assert cpu_sentences(bare) == (
+        "One more call, without a profiler: 1.200 ms of CPU time, 1 page fault, 0 context switches."
+    )
+    full = bare.model_copy(update={"cycles": 2000, "instructions": 5000, "cache_misses": 1234, "branch_misses": 1})
+    assert cpu_sentences(full).endswith(
+        " In user mode: 2.50 instructions per cycle, 1,234 cache misses, 1 branch miss."
+    )
+
+
+def test_an_event_of_the_kernel_is_counted_in_threads_that_begin_later():
+    """The kernel's own events use the same call as the processor's, which few virtual machines have."""
+    task_clock = (1, 1)
+    if not (descriptors := open_event(task_clock, [os.getpid()])):
+        pytest.skip("this kernel lets nobody count events")
+    began = time.process_time_ns()
+    thread = threading.Thread(target=lambda: sum(range(5_000_000)))
+    thread.start()
+    thread.join()
+    counted, used = read_event(descriptors), time.process_time_ns() - began
+    for one in descriptors:
+        os.close(one)
+    assert 0.5 * used < counted < 2 * used
+    assert (open_event((99, 99), [os.getpid()]), read_event([])) == ([], None)

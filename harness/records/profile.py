@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from harness.records.counters import Counters
 from harness.records.fields import Microseconds, Model, ShortLine, Spread
@@ -21,6 +21,21 @@ class Operation(Model):
     own_us: Spread
 
 
+class CpuCounters(Model):
+    """What another call cost the CPU, as the kernel and the processor count it for the player's process.
+
+    The processor's counters are None if this machine does not show them.
+    """
+
+    cpu_us: Spread = Field(description="CPU time of all threads")
+    page_faults: NonNegativeInt
+    context_switches: NonNegativeInt
+    cycles: NonNegativeInt | None = Field(default=None, description="this and what follows: in user mode")
+    instructions: NonNegativeInt | None = None
+    cache_misses: NonNegativeInt | None = Field(default=None, description="of the last level")
+    branch_misses: NonNegativeInt | None = None
+
+
 class Profile(Model):
     """One call of `custom_kernel`, slower than an unprofiled one.
 
@@ -30,6 +45,9 @@ class Profile(Model):
     call_us: Microseconds
     operations: Annotated[tuple[Operation, ...], Field(max_length=MAX_OPERATIONS)]
     counters: Counters | None = Field(default=None, description="GPU only: another call, under the vendor's profiler")
+    cpu: CpuCounters | None = Field(
+        default=None, exclude_if=lambda cpu: cpu is None, description="CPU only: another call, without a profiler"
+    )
 
     @property
     def elsewhere_us(self) -> float:

@@ -22,9 +22,10 @@ import torch
 
 from harness.gpu.device import CPU, Device
 from harness.inside.protocol import Compiled, Counted, Failed, Loaded, Profiled
+from harness.processes.cpu_meter import CpuMeter
 from harness.records.errors import JudgeError, TaskError
 from harness.records.judgement import Digests
-from harness.records.profile import MAX_OPERATIONS, Operation, Profile
+from harness.records.profile import MAX_OPERATIONS, CpuCounters, Operation, Profile
 from harness.records.stats import median
 from harness.records.verdict import Foul, Verdict
 from harness.referee.digest import digest
@@ -195,6 +196,12 @@ class Referee:
         began = self.reference.settled_at()
         yield
         times_s.append(self.reference.settled_at() - began)
+
+    def measure_cpu(self, params: Params, seed: int, deadline: Deadline) -> CpuCounters | None:
+        """What a call costs the CPU; None if the kernel does not say.  Raises as `calls` does."""
+        with CpuMeter(self.player.pid) as meter:
+            self.calls(params, (seed,), deadline, after_windows=meter.stop)
+        return meter.counters
 
     def profile(self, params: Params, seed: int, deadline: Deadline) -> Profile:
         """One call under the player's own profiler, whose results are untrusted; the output is checked.

@@ -194,8 +194,11 @@ class Runs:
                 with phase.deadline.paused():
                     referee.load(phase.import_s, "in a profile; cache slow work during the build")
                 referee.calls(case.params, tuple(self.context.seed() for _ in range(WARMUPS)), phase.deadline)
+                cpu = None
+                if not self.context.device.opens_a_device:
+                    cpu = referee.measure_cpu(case.params, self.context.seed(), phase.deadline)
                 longer = replace(phase.deadline, call_s=phase.deadline.call_s + PROFILER_S)
-                return referee.profile(case.params, self.context.seed(), longer)
+                return referee.profile(case.params, self.context.seed(), longer).model_copy(update={"cpu": cpu})
 
     def count(self, entry: PlayerFiles, case: Case, phase: Phase, profiler: Profiler) -> tuple[Counters, bytes]:
         """Run one call of a fresh player under the vendor's profiler; return its counters and its report.

@@ -35,7 +35,15 @@ from scripts.competition.completion import gpu_names, task_names
 from scripts.competition.repository import choose_board, is_of_competition, require_task
 from scripts.competition.settings import SettingsError
 from scripts.standings.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
-from scripts.standings.profiles import WORD, kernel_table, machine_in_words, parts_of, to_csv, troubles_of
+from scripts.standings.profiles import (
+    WORD,
+    cpu_sentences,
+    kernel_table,
+    machine_in_words,
+    parts_of,
+    to_csv,
+    troubles_of,
+)
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
 
 _LOG_LINES = 30
@@ -347,6 +355,8 @@ def _show_profiles(judgement: Judgement, stdout: Console, roofline: Roofline) ->
             call = f"{in_words(case.params)}: {roofline.line(case.params, case.profile.call_us)}"
             stdout.print(Text(plain(call), "bold"), soft_wrap=True)
             stdout.print(_profile_table(case.profile), "")
+            if case.profile.cpu:
+                stdout.print(f"{cpu_sentences(case.profile.cpu)}\n", soft_wrap=True)
             if case.profile.counters and case.profile.counters.kernels:
                 stdout.print(_kernels_table(case, case.profile.counters), "")
     for trouble in troubles_of(judgement.profiles):

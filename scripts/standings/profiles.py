@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.records.counters import Counters, Kernel
 from harness.records.judgement import CaseResult, Judgement, Machine
-from harness.records.profile import MAX_OPERATIONS, Profile
+from harness.records.profile import MAX_OPERATIONS, CpuCounters, Profile
 from scripts.common.text import format_percent, format_us, in_words, plain, spreadsheet_text
 
 WORD = "A profile shows one call, slowed by profiling. It comes from your own process, and does not rank."
@@ -98,6 +98,22 @@ def limit_of(kernel: Kernel) -> str:
     return f"latency; few warps, limited by {kernel.limiter}" if is_empty else "latency"
 
 
+def cpu_sentences(cpu: CpuCounters) -> str:
+    """What one more call cost the CPU."""
+    counts = [(cpu.page_faults, "page fault"), (cpu.context_switches, "context switch")]
+    used = ", ".join([f"{format_us(cpu.cpu_us)} of CPU time", *(_number(*count) for count in counts)])
+    per_cycle = f"{cpu.instructions / cpu.cycles:.2f} instructions per cycle" if cpu.instructions and cpu.cycles else ""
+    misses = [(cpu.cache_misses, "cache miss"), (cpu.branch_misses, "branch miss")]
+    counted = ", ".join(filter(None, [per_cycle, *(_number(*miss) for miss in misses)]))
+    return f"One more call, without a profiler: {used}." + (f" In user mode: {counted}." if counted else "")
+
+
+def _number(number: int | None, thing: str) -> str:
+    """A count with its unit; empty if it is unknown."""
+    ending = "" if number == 1 else "es" if thing.endswith(("s", "ch")) else "s"
+    return "" if number is None else f"{number:,} {thing}{ending}"
+
+
 def troubles_of(profiles: Sequence[CaseResult]) -> tuple[str, ...]:
     """The reasons why a vendor's profiler shows nothing, each once.  May contain a participant's text."""
     counters = (case.profile.counters for case in profiles if case.profile)
@@ -117,7 +133,7 @@ def to_csv(judgement: Judgement) -> str:
     machine = machine_in_words(judgement.machine)
     for case in judgement.profiles:
         if case.profile:
-            for row in (*_operation_rows(case.profile), *_counter_rows(case.profile)):
+            for row in (*_operation_rows(case.profile), *_cpu_rows(case.profile), *_counter_rows(case.profile)):
                 cells = {"machine": machine, "case": in_words(case.params)} | row
                 table.writerow({name: _csv_cell(value) for name, value in cells.items()})
     return out.getvalue()
@@ -133,6 +149,14 @@ def _operation_rows(profile: Profile) -> Iterator[dict[str, object]]:
             "time_us": part.own_us,
             "share": part.share,
         }
+
+
+def _cpu_rows(profile: Profile) -> Iterator[dict[str, object]]:
+    """The time in `time_us`, and all counts in `calls`."""
+    if profile.cpu:
+        yield {"profiler": "cpu", "name": "cpu_time", "where": "host", "time_us": profile.cpu.cpu_us}
+        for name, count in profile.cpu.model_dump(exclude={"cpu_us"}, exclude_none=True).items():
+            yield {"profiler": "cpu", "name": name, "where": "host", "calls": count}
 
 
 def _counter_rows(profile: Profile) -> Iterator[dict[str, object]]:

@@ -49,7 +49,7 @@ from scripts.standings.claims import (
     is_unwalled,
     worst_bound,
 )
-from scripts.standings.profiles import WORD, kernel_table, parts_of, troubles_of
+from scripts.standings.profiles import WORD, cpu_sentences, kernel_table, parts_of, troubles_of
 from scripts.standings.provisional import provisional_sentence
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
 from scripts.standings.rows import Row
@@ -218,6 +218,8 @@ def _profiles(judgement: Judgement, board: Board, roofline: Roofline) -> str:
     for place, (case, one) in enumerate(profiles[:MAX_PROFILES], 1):
         call = f"{case_name(case.kind, case.params)}, one call of {roofline.line(case.params, one.call_us)}"
         said.append(f"{call}:\n\n{table(head, _parts(one))}")
+        if one.cpu:
+            said.append(cpu_sentences(one.cpu))
         if one.counters and one.counters.kernels:
             number = wanted.index(case.params) + 1 if case.params in wanted else place
             said.append(_kernels(one.counters, number, judgement.run_url))
