@@ -30,9 +30,9 @@ _TIMES = 1 | 2
 """The read format: the value, the time for which it was wanted, and the time for which it was counted."""
 _CLOSE_ON_EXEC = 8
 
-Event = tuple[int, int]
+PerfEvent = tuple[int, int]
 """Type and config."""
-HARDWARE: Mapping[str, Event] = {
+HARDWARE: Mapping[str, PerfEvent] = {
     "cycles": (0, 0),
     "instructions": (0, 1),
     "cache_misses": (0, 3),
@@ -98,7 +98,7 @@ def _switches(pid: int) -> Iterator[tuple[str, int]]:
         yield thread, sum(int(line.rpartition("\t")[2]) for line in lines[1:] if "voluntary_ctxt_switches:\t" in line)
 
 
-def open_event(event: Event, threads: list[int]) -> list[int]:
+def open_event(event: PerfEvent, threads: list[int]) -> list[int]:
     """Count an event in these threads and in those that they start; none if this machine cannot count it."""
     kind, config = event
     flags = _INHERIT | _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
