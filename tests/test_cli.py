@@ -110,6 +110,8 @@ def test_help_is_quick_and_loads_no_command():
     [
         (["tets"], 2, "No such command 'tets'; did you mean 'test'?"),
         (["submt"], 2, "No such command 'submt'; did you mean 'submit'?"),
+        (["ben"], 2, "No such command 'ben'; did you mean 'benchmark'?"),
+        (["b"], 2, "No such command 'b'.\n"),
         (["xyzzy"], 2, "No such command 'xyzzy'."),
         (["test"], 2, "Missing argument"),
         (["test", "nowhere.py"], 2, "nowhere.py: no such file"),
