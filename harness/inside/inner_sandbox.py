@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from harness.inside import seccomp
 
 _NEW_MOUNT, _NEW_IPC, _NEW_PID = 0x00020000, 0x08000000, 0x20000000
+_DETACH = 2
 _READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 4, 24, 36, 38, 47
 _CAP_AMBIENT_CLEAR_ALL, _CAPABILITY_VERSION_3 = 4, 0x20080522
@@ -205,6 +206,8 @@ def _mount_cache(setup: PlayerSetup, flags: int) -> None:
             os.mkdir(folder)
         options = f"lowerdir={files},upperdir=/upper/changes,workdir=/upper/work,userxattr"
         _mount("overlay", "/cache", "overlay", flags, options)
+    # The list of mounts would show the caches of all sides in the order of their builds, which tells them apart.
+    _check(_libc.umount2(CACHES.encode(), _DETACH), f"umount {CACHES}")
     for hidden in (CACHES, "/upper"):
         _mount("tmpfs", hidden, "tmpfs", flags | _READ_ONLY, "size=4k,mode=0000")
 

@@ -1,8 +1,8 @@
 """Control groups, version 2: where we may create some, and the limits that the kernel enforces on them.
 
     <base>                               our own group or its parent: whichever delegates controllers
-      └ pullrank-<pid>-<when>/           the group of one judging
-          └ player-<pid>/                the group of one player: frozen, limited, killed and removed as one
+      └ pullrank-<pid>-<random>/         the group of one judging
+          └ player-<random>/             the group of one player: frozen, limited, killed and removed as one
 
 `memory.max` counts everything that the kernel stores for a player: pages, tmpfs and memfds, page tables, socket and
 pipe buffers.  The kernel delegates controllers only from a group without processes of its own; a service gets one by
@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Cgroup:
 
     def __init__(self, base: Path) -> None:
         """Create the group.  Raises OSError if we may not."""
-        self.folder = base / f"pullrank-{os.getpid()}-{time.monotonic_ns()}"
+        self.folder = base / f"pullrank-{os.getpid()}-{secrets.token_hex(8)}"
         self.folder.mkdir()
         self._claim = stale_folders.claim(self.folder)
         self._delegated = delegate_controllers(self.folder)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -83,7 +84,8 @@ class CgroupFreezer:
         self, parent: Path, pid: int, limits: cgroup.CgroupLimits | None = None, *, shares_core: bool = False
     ) -> None:
         self._shares_core = shares_core
-        self.folder = parent / f"player-{pid}"
+        # Players see the name.  Pids and times would tell them apart by the order of play.
+        self.folder = parent / f"player-{secrets.token_hex(8)}"
         self.folder.mkdir()
         self.limits_memory = limits is not None and cgroup.set_limits(self.folder, limits)
         (self.folder / "cgroup.procs").write_text(str(pid))
