@@ -24,10 +24,10 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.records.counters import Counters, Kernel
+from harness.records.counters import Counters, Kernel, LaunchFilter
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.records.profile import Operation, Profile
+from harness.records.profile import CpuCounters, Operation, Profile
 from harness.records.provenance import harness_digest
 from harness.records.stats import is_faster
 from harness.records.times import Duel, DuelCase, Run, Timing, duel_ratio
@@ -109,9 +109,13 @@ def cases_of(board: Board, mode: Mode, ratio: float, wrong: str = "", spread: fl
 def profiles_of(board: Board) -> tuple[CaseResult, ...]:
     """An honest judge's judgement of a profile on a GPU."""
     kernel = Kernel(name="add", launches=1, time_us=9.0, compute=0.1, memory=0.9, occupancy=0.8, registers=32)
-    counters = Counters(tool="ncu", kernels=(kernel,), report_bytes=259)
+    chosen = LaunchFilter(kernel="add", skip=1, count=2)
+    counters = Counters(tool="ncu", kernels=(kernel,), report_bytes=259, chosen=chosen)
     operation = Operation(name="aten::add", on_device=False, calls=1, own_us=80.0)
-    profile = Profile(call_us=90.0, operations=(operation,), counters=counters)
+    cpu = CpuCounters(
+        cpu_us=95.0, page_faults=2, context_switches=1, cycles=300, instructions=500, cache_misses=7, branch_misses=3
+    )
+    profile = Profile(call_us=90.0, operations=(operation,), counters=counters, cpu=cpu)
     good: dict[str, Any] = {"verdict": Verdict.ACCEPTED, "seconds": 1.0, "profile": profile}
     profiles = (CaseResult(kind=CaseKind.PROFILE, params=dict(case.params), **good) for case in board.benchmarks)
     return (*cases_of(board, Mode.TEST, 0.5), *profiles)

@@ -20,7 +20,7 @@ from scripts.cli import run
 from scripts.commands.judge_file import _how_to_submit
 from scripts.competition.settings import SETTINGS, load_settings
 from scripts.submit.follow import BoardNews, BoardProgress, read_result
-from tests.competition import ROOT, SOURCE, judgement_of
+from tests.competition import ROOT, SOURCE, judgement_of, profiles_of, the_board
 
 pytestmark = pytest.mark.usefixtures("shared_sandbox")
 AGENTS = (ROOT / "AGENTS.md").read_text()
@@ -154,7 +154,10 @@ def test_agents_md_names_every_key_of_a_check_runs_json() -> None:
     named = re.findall(r"`(\w+)`", " ".join(table_under("`result` is the JSON of the board's check run")))
     assert named == list(result)
     case = AGENTS.partition("| `cases`, `cases_in_all` |")[2].partition("\n")[0]
-    assert {key for one in result["cases"] for key in one} <= set(re.findall(r"`(\w+)`", case))
+    profile = profiles_of(the_board())[-1].profile
+    assert profile
+    known = {key for one in result["cases"] for key in one} | {"profile", *profile.model_dump()}
+    assert known <= set(re.findall(r"`(\w+)`", case))
 
 
 def test_agents_md_names_the_shipped_quotas() -> None:

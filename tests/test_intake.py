@@ -273,7 +273,7 @@ def test_the_first_author_of_a_file_is_judged_though_another_was_merged() -> Non
     merged = (Original(login="Bob", name="submission.py", source=OWN),)
     assert boards(copied(theirs, mine)) and boards(copied(theirs, mine, merged=merged))
     assert "merged submission" in refusal(copied(mine, merged=merged)), (
-        "bob's contents is older than the ledger's records of origins"
+        "bob's submission is older than the ledger's records of origins"
     )
 
 

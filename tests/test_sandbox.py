@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 import re
 import signal
@@ -285,30 +284,29 @@ def test_later_players_see_the_builds_cache_and_cannot_change_it(sandbox):
         assert player.log.startswith("[]")
 
 
-ALL_IT_CAN_READ = """
+NAMES_IT_SEES = """
 import json, os, sys
 def custom_kernel(data): return data
 def read(path):
     with open(path, "rb") as file:
         return file.read().decode("utf-8", "replace")
-frames, frame = [], sys._getframe()
+names, frame = [], sys._getframe()
 while frame:
-    frames.append((frame.f_code.co_filename, frame.f_code.co_name, sorted(map(str, frame.f_locals))))
-    frames.append([value for value in frame.f_locals.values() if isinstance(value, str) and len(value) < 1000])
+    names += [value for value in frame.f_locals.values() if isinstance(value, str) and len(value) < 200]
     frame = frame.f_back
 mounts = [line.split()[3:] for line in read("/proc/self/mountinfo").splitlines()]
-files = sorted(os.path.join(at, name) for top in ("/entry", "/cache", "/tmp", "/upper") for at, _, names in os.walk(top)
-               for name in names)
+files = sorted(os.path.join(at, name) for top in ("/entry", "/cache", "/tmp", "/upper") for at, _, found in os.walk(top)
+               for name in found)
 texts = [read(f"/proc/self/{name}") for name in ("cmdline", "environ", "comm", "cgroup")]
-print(json.dumps([mounts, files, texts, frames, sys.argv, os.getcwd(), dict(os.environ), __file__]), flush=True)
+print(json.dumps([mounts, files, texts, names, sys.argv, os.getcwd(), __file__]), flush=True)
 """
 
 
-def test_a_player_cannot_tell_which_side_it_is(sandbox):
-    """Of players with one file, all that they can read is equal, but for the random names of caches and cgroups."""
+def test_no_name_that_a_player_sees_tells_which_side_it_is(sandbox):
+    """Names and mounts are equal on all sides, but for random names.  Numbers of mounts and times of files are not."""
     seen = {}
     for name in ("champion", "challenger", "anchor"):
-        files = PlayerFiles(name=name, files={"submission.py": ALL_IT_CAN_READ})
+        files = PlayerFiles(name=name, files={"submission.py": NAMES_IT_SEES})
         for building in (True, False):
             with sandbox.start_player(files, building=building) as player:
                 assert isinstance(load(player), Loaded)
@@ -318,7 +316,7 @@ def test_a_player_cannot_tell_which_side_it_is(sandbox):
         seen[name] = re.sub("player-[0-9a-f]{16}", "PLAYER", player.log.replace(files.cache, "CACHE"))
     assert seen["champion"] == seen["challenger"] == seen["anchor"]
     assert not [name for name in seen if name in seen["anchor"]]
-    assert len(json.loads(seen["anchor"])) == 8
+    assert "/caches" in seen["anchor"] and "/caches/" not in seen["anchor"].replace("/caches/CACHE/files", "")
 
 
 def test_a_player_stays_in_the_session_and_reads_its_limits(sandbox):

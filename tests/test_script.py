@@ -18,7 +18,7 @@ from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Claim, Judgement
 from harness.records.stats import MIN_PAIRS
 from harness.records.verdict import Foul, Verdict
-from harness.rules.kernelbot_output import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, name_of
+from harness.rules.kernelbot_output import MAX_BYTES, MAX_LINE_BYTES, Lines, case_line, mode_argument
 from harness.sandbox.player_handle import PlayerHandle
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Task, load_task
@@ -190,8 +190,11 @@ def test_a_failure_that_names_no_case_is_a_wrong_answer():
 
 
 def test_the_program_gets_mode_and_cases_in_kernelbots_format():
-    assert [name_of(mode, CaseKind.BENCHMARK) for mode in (Mode.BENCHMARK, Mode.RANKED)] == ["benchmark", "leaderboard"]
-    assert name_of(Mode.RANKED, CaseKind.TEST) == "test"
+    assert [mode_argument(mode, CaseKind.BENCHMARK) for mode in (Mode.BENCHMARK, Mode.RANKED)] == [
+        "benchmark",
+        "leaderboard",
+    ]
+    assert mode_argument(Mode.RANKED, CaseKind.TEST) == "test"
     assert case_line({"size": 3, "shape": (4, 8), "kind": "even"}) == "size: 3; shape: [4, 8]; kind: even"
 
 

@@ -113,6 +113,7 @@ title: "Sum: of vectors"
 description: |
   Add.
 lang: py
+set: {title: Sums, about: Of *vectors*.}
 gpus: [CPU, H100, RTX-4090]
 deadline: 2027-03-01T00:00:00+01:00
 files:
@@ -141,6 +142,7 @@ libraries: [cutlass]
     task = load(tmp_path, yml)
     assert (task.title, task.description, task.ranking_by) == ("Sum: of vectors", "Add.\n", Ranking.LAST)
     assert task.deadline == datetime(2027, 2, 28, 23, tzinfo=UTC)
+    assert task.set and (task.set.title, task.set.about) == ("Sums", "Of *vectors*.")
     assert set(task.files) == {"reference.py", "utils.py", "eval.py"}
     assert task.templates["Triton"] == tmp_path / "common/utils.py"
     assert task.work == Work(bytes="3 * size * 2", flops="100", dtype="bfloat16")

@@ -237,7 +237,7 @@ def test_a_task_without_gpus_is_told_those_of_its_set(tmp_path, capsys):
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
-def test_a_mended_task_ends_with_the_name_and_text_of_its_set(tmp_path):
+def test_a_mended_task_names_its_set(tmp_path):
     (folder := tmp_path / "problems").mkdir()
     shutil.copytree(SETS / "first" / "replay_py", folder / "replay_py")
     shutil.copytree(SETS / "first" / "scale_py", folder / "scale_py")

@@ -9,15 +9,18 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from harness.gpu.gpu_nodes import find_gpus
+from harness.records.times import Run, Timing
 from harness.task.task import METHOD, Task, load_task, task_schema
 from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.tasks.archive import with_deadline
+from scripts.tasks.check import _too_short
 from scripts.tasks.diff import Effect, find_changes
 from scripts.tasks.writing import SCHEMA, SCHEMA_LINE, schema_text
 
@@ -190,6 +193,20 @@ def test_an_all_accepting_check_is_a_fault_and_a_short_benchmark_a_warning(tree,
     said = capsys.readouterr().out
     assert "fault    tiny: all tests: accepts only zeros" in said
     assert "1 of 2 examples got the verdict of their folder" in said
+
+
+def test_a_benchmark_is_as_long_as_its_fastest_run(tmp_path):
+    """Other programs may stall all runs but one."""
+    task = load_task(TINY)
+    board = task.board("CPU")
+    for fastest_us, is_short in ((30.0, True), (3000.0, False)):
+        runs = tuple(
+            Run(order=order, warmups_us=(), samples_us=(time_us,), seeds=(order,))
+            for order, time_us in enumerate((5000.0, fastest_us, 5000.0, 5000.0))
+        )
+        timing = Timing.of(runs[:2], runs[2:], overhead_us=50.0, bound_us=50.0, steady=True, note="")
+        judged = SimpleNamespace(benchmarks=[SimpleNamespace(timing=timing)])
+        assert bool(list(_too_short(board, [judged]))) is is_short
 
 
 def test_a_reference_that_does_not_load_is_reported_once(tree, capsys):

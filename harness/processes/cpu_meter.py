@@ -3,7 +3,7 @@
     CPU time, page faults, context switches          the kernel counts them for every process
     cycles, instructions, cache and branch misses    by `perf_event_open`, in user mode; many virtual machines hide them
 
-Only the player's own process counts, with all its threads.
+The player's own process counts, with all its threads; for the processor's counters also what it forks meanwhile.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 1, 1 << 5, 1 << 6
 _TIMES = 1 | 2
 """The read format: the value, the time for which it was wanted, and the time for which it was counted."""
 _CLOSE_ON_EXEC = 8
+_MOST_THREADS = 50
+"""With more threads, the processor's counters are left out: each thread takes four descriptors."""
 
 PerfEvent = tuple[int, int]
 """Type and config."""
@@ -54,9 +56,10 @@ class CpuMeter:
 
     def __enter__(self) -> Self:
         with contextlib.suppress(OSError):
-            threads = [int(thread) for thread in os.listdir(f"/proc/{self._pid}/task")]
-            self._events = {name: open_event(event, threads) for name, event in HARDWARE.items()}
             self._before = _Usage(self._pid)
+            threads = [int(thread) for thread in self._before.switches]
+            if len(threads) <= _MOST_THREADS:
+                self._events = {name: open_event(event, threads) for name, event in HARDWARE.items()}
         return self
 
     def stop(self) -> None:
@@ -115,11 +118,14 @@ def open_event(event: PerfEvent, threads: list[int]) -> list[int]:
 
 
 def read_event(descriptors: list[int]) -> int | None:
-    """How often an event occurred; estimated if the processor counted it for a part of the time only."""
-    if not descriptors:
-        return None
-    total = 0.0
-    for descriptor in descriptors:
-        value, wanted_ns, counted_ns = struct.unpack("QQQ", os.read(descriptor, 24))
-        total += value * wanted_ns / counted_ns if counted_ns else 0
-    return round(total)
+    """How often an event occurred; None if the processor did not count it all the time that a thread ran.
+
+    It is estimated if the processor counted it for a part of that time.
+    """
+    total, found = 0.0, [struct.unpack("QQQ", os.read(descriptor, 24)) for descriptor in descriptors]
+    for value, wanted_ns, counted_ns in found:
+        if counted_ns:
+            total += value * wanted_ns / counted_ns
+        elif wanted_ns:
+            return None
+    return round(total) if found else None

@@ -39,8 +39,6 @@ class JudgeError(PullRankError):
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """Suffix for a message about an unknown word: `; did you mean 'geom'?`, or "" if no name is close."""
-    known = {name.casefold(): name for name in names}
-    word = word.casefold()
-    begun = [name for name in known if len(word) > 1 < len(name) and (name.startswith(word) or word.startswith(name))]
-    near = get_close_matches(word, known, n=1) or begun
-    return f"; did you mean '{known[near[0]]}'?" if near else ""
+    word, known = word.casefold(), {name.casefold(): name for name in names if len(name) > 1}
+    near = get_close_matches(word, known, n=1) or [n for n in known if n.startswith(word) or word.startswith(n)]
+    return f"; did you mean '{known[near[0]]}'?" if len(word) > 1 and near else ""

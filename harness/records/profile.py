@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, PositiveInt
 
 from harness.records.counters import Counters
 from harness.records.fields import Microseconds, Model, ShortLine, Spread
@@ -21,6 +21,10 @@ class Operation(Model):
     own_us: Spread
 
 
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+"""As the kernel counts, in 64 bits."""
+
+
 class CpuCounters(Model):
     """What another call cost the CPU, as the kernel and the processor count it for the player's process.
 
@@ -28,12 +32,12 @@ class CpuCounters(Model):
     """
 
     cpu_us: Spread = Field(description="CPU time of all threads")
-    page_faults: NonNegativeInt
-    context_switches: NonNegativeInt
-    cycles: NonNegativeInt | None = Field(default=None, description="this and what follows: in user mode")
-    instructions: NonNegativeInt | None = None
-    cache_misses: NonNegativeInt | None = Field(default=None, description="of the last level")
-    branch_misses: NonNegativeInt | None = None
+    page_faults: Count
+    context_switches: Count = Field(description="of the threads that exist at the end of the call")
+    cycles: Count | None = Field(default=None, description="this and what follows: in user mode")
+    instructions: Count | None = None
+    cache_misses: Count | None = Field(default=None, description="of the last level")
+    branch_misses: Count | None = None
 
 
 class Profile(Model):

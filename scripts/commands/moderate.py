@@ -255,4 +255,4 @@ def _publish(writer: DecisionWriter) -> None:
         start_workflow(writer.github, "publish.yml", {}, branch)
         click.echo("Started a build of the site.")
     except (GitError, GitHubError, LedgerError) as error:
-        click.echo(f"pullrank: the decision holds; the site shows it after the next build: {error}", err=True)
+        click.echo(f"pullrank: the decision is recorded; the site shows it after the next build: {error}", err=True)

@@ -48,7 +48,7 @@ class FoundTask:
     gpus_of_set: tuple[str, ...] = ()
     """The GPUs that its set names anywhere: a hint for a task without GPUs."""
     set: Mapping[str, str] = field(default_factory=dict)
-    """The key `set` of its task.yml; empty if it is in no set with a name."""
+    """The key `set` of its task.yml; empty if it is in no set."""
     deadline: str = ""
     shown: str = ""
     fault: str = ""

@@ -26,6 +26,7 @@ from harness.task.python_file import require_python
 from harness.task.task_file import Section
 from harness.task.task_values import GpuName
 from harness.task.yaml_file import read_yaml
+from scripts.common.text import plain, shorten
 from scripts.kernelbot.files import FoundTask, read_parts
 from scripts.kernelbot.kind import FUNCTIONS, names_of, required_arguments
 from scripts.kernelbot.zip_file import unpack
@@ -71,11 +72,11 @@ class _Set(Section):
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""
     problems: tuple[_Problem, ...] = Field(min_length=1)
 
-    @property
-    def key(self) -> dict[str, str]:
-        """The key `set` of its tasks; empty without a name."""
-        title, about = " ".join(self.name.split()), self.description.strip()
-        return {"title": title} | ({"about": about} if about else {}) if title else {}
+    def key(self, path: Path) -> dict[str, str]:
+        """The key `set` of its tasks; a set without a name has that of its file."""
+        title = shorten(" ".join(plain(self.name).split()) or path.stem, 200)
+        about = shorten(self.description.strip(), 10_000)
+        return {"title": title} | ({"about": about} if about else {})
 
 
 @contextmanager
@@ -185,7 +186,7 @@ def _problems(path: Path, problems: dict[int, _Problem], whole: _Set, faults: Fa
             root=root,
             gpus=problem.gpus,
             gpus_of_set=gpus_of_set,
-            set=whole.key,
+            set=whole.key(path),
             deadline=problem.deadline or whole.deadline,
             fault=fault,
         )

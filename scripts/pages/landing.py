@@ -44,7 +44,7 @@ class TaskCard:
 
 @dataclass(frozen=True, kw_only=True)
 class CardSection:
-    """The cards of a set of tasks, or of the tasks in none, whose `title` is empty.  `about` is HTML."""
+    """The cards of a set of tasks, or of the tasks in none; the first may have no `title`.  `about` is HTML."""
 
     title: str
     about: str
@@ -118,12 +118,13 @@ def _cards(site: Site, boards: Sequence[BoardSummary]) -> list[TaskCard]:
 
 
 def _sections(cards: Sequence[TaskCard]) -> list[CardSection]:
-    """The tasks in no set, then a section for each set, in the order of their first cards."""
-    by_title: dict[str, list[TaskCard]] = {"": []}
+    """A section for each set, and one for the tasks in none, in the order of their first cards."""
+    by_title: dict[str, list[TaskCard]] = {}
     for card in cards:
         by_title.setdefault(card.task.set.title if card.task.set else "", []).append(card)
     return [
-        CardSection(title=title, about=_about(found), cards=tuple(found)) for title, found in by_title.items() if found
+        CardSection(title=title or ("Other tasks" if number else ""), about=_about(found), cards=tuple(found))
+        for number, (title, found) in enumerate(by_title.items())
     ]
 
 
