@@ -195,7 +195,7 @@ def test_an_all_accepting_check_is_a_fault_and_a_short_benchmark_a_warning(tree,
     assert "1 of 2 examples got the verdict of their folder" in said
 
 
-def test_a_benchmark_is_as_long_as_its_fastest_run(tmp_path):
+def test_a_benchmark_is_as_long_as_its_fastest_run():
     """Other programs may stall all runs but one."""
     task = load_task(TINY)
     board = task.board("CPU")
