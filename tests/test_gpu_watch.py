@@ -40,7 +40,7 @@ class Watched(Device):
     root: Path
 
     @property
-    def side(self):
+    def referee_side(self):
         return SimpleNamespace(
             prepared=cpu.prepared, find_trouble=cpu.find_trouble, sweep_us=self.sweep_us,
             find_meter=lambda: find_meter(GPU, self.root),

@@ -334,7 +334,7 @@ class BusyGpu(Device):
     work: Path
 
     @property
-    def side(self):
+    def referee_side(self):
         return SimpleNamespace(
             prepared=cpu.prepared, find_trouble=cpu.find_trouble, sweep_us=self.sweep_us, find_meter=cpu.find_meter
         )
