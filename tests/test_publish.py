@@ -566,6 +566,19 @@ def test_the_tasks_of_a_set_are_listed_together_below_its_title_and_text(tmp_pat
     }  # fmt: skip
 
 
+def test_tasks_in_no_set_have_a_heading_below_a_set(tmp_path: Path) -> None:
+    sets = {"scan": "set: {title: Scans}\n", "sum": ""}
+    tasks = [
+        load_task(task_folder(tmp_path / "tasks", name, TASK_YML.replace("Vector addition", name) + rest))
+        for name, rest in sets.items()
+    ]
+    build_site(
+        tasks, ledger_of(tmp_path, []), tmp_path / "_site", title="Cup", submissions=lambda _: None, gpus=PEAKS, now=NOW,
+    )  # fmt: skip
+    page = (tmp_path / "_site/index.html").read_text().partition('id="boards"')[2]
+    assert re.findall(r"<h3>(?:<a [^>]*>)?([\w ]+)<", page)[:4] == ["Scans", "scan", "Other tasks", "sum"]
+
+
 @pytest.mark.parametrize("gpu", ["index.html", "B200.rev_2-", "x" * 64, "CON", "cpu"])
 def test_a_gpu_with_an_odd_name_gets_a_report_line_not_a_folder(tmp_path: Path, task: Task, gpu: str) -> None:
     site, report = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.5, gpu=gpu)])

@@ -66,7 +66,7 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     contents, task_faults = PullContents(pull=pull), ""
     if is_obeyed and _needs_files(event):
         with context.open_fork() as fork:
-            contents, task_faults = _read_offer(event, pull, competition, context, fork)
+            contents, task_faults = _read_contents(event, pull, competition, context, fork)
         if contents.source:
             contents = _with_origins(contents, competition, branch, min(_happened_at(event, pull), now))
     boards: tuple[Standings, ...] = ()
@@ -192,7 +192,7 @@ def _needs_files(event: Event) -> bool:
     return verb is not None and verb not in _WITHOUT_FILES
 
 
-def _read_offer(
+def _read_contents(
     event: Event, pull: PullRequest, competition: Competition, context: BotContext, fork: Fork
 ) -> tuple[PullContents, str]:
     """The changed files; also a submission's bytes, or the faults of tasks."""
