@@ -67,7 +67,11 @@ def listen(spinners: Collection[int]) -> float:
 def cpu_ns_of(processes: Collection[int]) -> list[int]:
     """The CPU times of processes; none, and so no measurement, if the kernel does not show them or one has ended."""
     try:
-        # The kernel's number for the CPU clock of a process, which is exact; /proc is behind by a tick.
-        return [time.clock_gettime_ns(~pid << 3 | 2) for pid in processes]
+        return [cpu_ns(pid) for pid in processes]
     except OSError:
         return []
+
+
+def cpu_ns(pid: int) -> int:
+    """The CPU time of a process; exact, where /proc is a tick behind.  Raises OSError: the kernel does not show it."""
+    return time.clock_gettime_ns(~pid << 3 | 2)  # the kernel's number for the CPU clock of a process
