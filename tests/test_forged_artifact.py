@@ -104,7 +104,7 @@ def on_a_gpu() -> Honest:
         timing["calls_per_sample"] = 3
     sides = ("submission", "anchor", "challenger", "champion")
     for run in (run for one in (*timings, *fields["duel"]["cases"]) for side in sides for run in one.get(side, ())):
-        run["estimator"] = "trimmed mean"
+        run["estimator"] = "tapered mean"
     return replace(honest, judgement=Judgement.from_json(json.dumps(sealed(fields)).encode()))
 
 

@@ -219,13 +219,12 @@ def test_a_slower_kernel_has_a_ratio_above_one(session):
     assert timing.ratio.value > 1
 
 
-def test_calls_that_stall_count_in_full_from_the_third_run_on(session):
-    """Otherwise two slow calls of ten would not count, but might prepare work that speeds up the others."""
+def test_a_call_that_stalls_counts_in_every_run(session):
+    """Otherwise a file could do slow work in one call of ten that makes the others faster."""
     body = "global calls\n    calls += 1\n    if calls == 7: time.sleep(0.3)\n    return data + 1"
     stalling = f"import time\ncalls = 0\ndef custom_kernel(data):\n    {body}\n"
     runs = session.judge(submission(stalling), Mode.BENCHMARK).benchmarks[0].timing.submission
-    assert [run.estimator for run in runs] == ["trimmed mean"] * 2 + ["mean"] * (len(runs) - 2)
-    assert all(run.time_us > 10_000 for run in runs[2:])
+    assert all(run.time_us > 300_000 / 64 for run in runs)
 
 
 def test_a_challenger_duels_and_beats_a_slower_champion(board, unsteady):

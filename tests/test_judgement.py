@@ -129,7 +129,7 @@ def duel(**changes: Any) -> Duel:
     return Duel(**(fields | changes))
 
 
-NEW: Fields = {"estimator": "trimmed mean"}
+TRIMMED: Fields = {"estimator": "trimmed mean"}
 
 
 def forfeit(verdict: Verdict = Verdict.RUN_TIME_ERROR) -> Forfeit:
@@ -142,8 +142,8 @@ def test_a_forfeited_duel_is_written_and_read_back() -> None:
     assert "forfeit" not in NEWEST_JUDGEMENT.to_json(), "files of earlier versions stay the same"
 
 
-def test_all_samples_of_a_stalled_run_count_but_an_anchor_cannot_stall() -> None:
-    still = [Run(order=n, warmups_us=(), samples_us=(10.0,) * 5, seeds=(n,) * 5, **NEW) for n in range(2)]
+def test_by_methods_2_to_4_all_samples_of_a_stalled_run_count_but_an_anchor_cannot_stall() -> None:
+    still = [Run(order=n, warmups_us=(), samples_us=(10.0,) * 5, seeds=(n,) * 5, **TRIMMED) for n in range(2)]
     stalled = still[0].model_copy(update={"estimator": "mean", "samples_us": (10.0,) * 4 + (1e6,)})
     rest: Fields = {"overhead_us": 1.0, "bound_us": 1.0, "steady": True, "note": ""}
     assert Timing.of((stalled,), (still[1],), **rest).submission_us == pytest.approx(200_008)
@@ -151,11 +151,19 @@ def test_all_samples_of_a_stalled_run_count_but_an_anchor_cannot_stall() -> None
         Timing.of((still[1],), (stalled,), **rest)
 
 
-def test_a_run_keeps_its_estimator_and_old_files_use_the_median() -> None:
+@pytest.mark.parametrize(
+    ("estimator", "time_us"), [("median", 3.0), ("trimmed mean", 8 / 3), ("tapered mean", (8 + 1) / 3.2)]
+)
+def test_a_run_keeps_the_estimator_of_its_method(estimator: str, time_us: float) -> None:
     samples = (1.0, 1.0, 3.0, 4.0, 9.0)
-    old, new = (Run(order=0, warmups_us=(), samples_us=samples, seeds=(0,) * 5, **by) for by in ({}, NEW))
-    assert (old.time_us, new.time_us) == (3.0, pytest.approx(8 / 3))
-    assert "estimator" not in old.model_dump() and Run(**new.model_dump()).time_us == new.time_us
+    run = Run.model_validate(
+        {"order": 0, "warmups_us": (), "samples_us": samples, "seeds": (0,) * 5}
+        | ({} if estimator == "median" else {"estimator": estimator})
+    )
+    assert run.time_us == pytest.approx(time_us)
+    written = run.model_dump()
+    assert ("estimator" in written) == (estimator != "median"), "files of method 1 stay the same"
+    assert Run(**written).time_us == run.time_us
 
 
 def short(blocks: int) -> DuelCase:
@@ -201,6 +209,14 @@ REFUSED: dict[str, Callable[[], object]] = {
     "a duel forfeited by an accepted file": lambda: forfeit(Verdict.ACCEPTED),
     "runs whose times follow from their samples in two ways": lambda: timing(
         anchor=tuple(one.model_copy(update={"estimator": "trimmed mean"}) for one in runs(10, 10, 10))
+    ),
+    "runs of methods 4 and 5": lambda: Timing.of(
+        tuple(one.model_copy(update={"estimator": "trimmed mean"}) for one in runs(10, 10, 10)),
+        tuple(one.model_copy(update={"estimator": "tapered mean"}) for one in runs(10, 10, 10)),
+        overhead_us=1.0,
+        bound_us=1.0,
+        steady=True,
+        note="",
     ),
     "a run whose samples all count without a stall": lambda: Run(**runs(10)[0].model_dump() | {"estimator": "mean"}),
     "a duel both played and forfeited": lambda: sample(duel=duel(), forfeit=forfeit()),

@@ -54,7 +54,7 @@ def test_the_central_overhead_is_the_median_of_two_idle_players_or_of_three_if_t
     players_us, overhead_us, played
 ):
     found, runs = central_overhead(lambda order: plays(players_us[order])(order))
-    assert (found, len(runs)) == (overhead_us, played)
+    assert (found, len(runs)) == (pytest.approx(overhead_us), played)
 
 
 def test_the_central_overhead_is_estimated_as_the_times_from_which_it_is_subtracted_are():
@@ -65,8 +65,8 @@ def test_the_central_overhead_is_estimated_as_the_times_from_which_it_is_subtrac
         calls_per_sample=2,
     )
     overhead_us, _ = central_overhead(lambda _: windows)
-    assert overhead_us == (102.0 + 104.0 + 107.0 + 109.0) / 4
-    assert windows.as_run(0, 2.0).time_us == overhead_us - 2.0
+    assert overhead_us == pytest.approx((102 + 104 + 107 + 109 + 0.1 * (100 + 900)) / 4.2)
+    assert windows.as_run(0, 2.0).time_us == pytest.approx(overhead_us - 2.0)
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,3 @@ def test_a_time_below_the_overhead_is_not_called_steady():
     assert timing.ratio.value == 1.0
     assert not timing.steady
     assert "too short" in timing.note
-
-
-def test_stalls_are_decided_from_samples_after_subtracting_the_overhead():
-    """At the threshold, a window may count as stalled although its sample does not; that must not end a judging."""
-    quick, seeds = (90.0,) * (WARMUPS + SAMPLES - 1), tuple(range(WARMUPS + SAMPLES))
-    edge, plain = (Windows(windows_us=(*quick, us), seeds=seeds, counts_stalls=True) for us in (50_095.0, 60_000.0))
-    assert edge.stalls and edge.as_run(0, overhead_us=100.0).estimator == "trimmed mean"
-    assert plain.stalls and plain.as_run(0, overhead_us=100.0).estimator == "mean"

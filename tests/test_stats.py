@@ -22,6 +22,7 @@ from harness.records.stats import (
     ratio_interval,
     score,
     stalls,
+    tapered_mean,
     tied,
     trimmed_mean,
 )
@@ -73,7 +74,22 @@ def test_the_approximation_for_many_pairs_covers_95_percent_and_is_nearly_exact(
     assert right - 3 <= _signed_rank_skip(n) <= right
 
 
-def test_two_slow_calls_of_ten_are_noise_and_a_third_counts() -> None:
+def test_every_sample_of_a_run_counts_and_the_outer_ones_a_tenth() -> None:
+    quick = [10.0] * 8
+    assert tapered_mean([*quick, 10.0, 16.4]) == pytest.approx(10.1)
+    assert tapered_mean([*quick, 16.4, 16.4]) == pytest.approx(10.2)
+    assert tapered_mean([*quick[1:], 16.4, 16.4, 16.4]) == pytest.approx(10 + 0.2 + 1), "a third one counts in full"
+    assert tapered_mean([3.6, 10.0, *quick]) == pytest.approx(9.9), "fast calls do not count more than slow ones"
+    assert tapered_mean([1.0, 2.0, 2.0, 2.0, 2.0, 13.6]) == pytest.approx((8 + 1.46) / 4.2)
+
+
+@calmly
+@given(st.lists(st.floats(1, 1e7), min_size=10, max_size=10))
+def test_the_samples_of_a_run_take_at_most_64_times_its_time(samples: list[float]) -> None:
+    assert sum(samples) <= 64 * tapered_mean(samples) * (1 + 1e-9)
+
+
+def test_by_method_4_two_slow_calls_of_ten_are_noise_and_a_third_counts() -> None:
     quick = [10.0] * 8
     assert trimmed_mean([*quick, 1e6, 1e6]) == 10.0
     assert trimmed_mean([*quick[1:], 16.0, 1e6, 1e6]) == 11.0
@@ -90,6 +106,7 @@ def test_a_call_ten_times_and_fifty_milliseconds_slower_is_a_stall() -> None:
 @pytest.mark.parametrize("samples", [[3.0], [1.0, 5.0], [9.0, 1.0, 2.0, 3.0, 4.0]])
 def test_few_samples_have_a_mean_too(samples: list[float]) -> None:
     assert trimmed_mean(samples) == pytest.approx(3.0)
+    assert tapered_mean(samples) == pytest.approx(3.0 if len(samples) < 5 else (9 + 1) / 3.2)
 
 
 def test_six_pairs_are_the_fewest_that_cover_95_percent() -> None:

@@ -27,6 +27,7 @@ from harness.records.stats import (
     median,
     ratio_interval,
     stalls,
+    tapered_mean,
     trimmed_mean,
 )
 from harness.records.verdict import Verdict
@@ -75,7 +76,7 @@ class Run(Model):
     samples_us: tuple[Microseconds, ...] = Field(min_length=1)
     seeds: tuple[Seed, ...] = Field(description="one per call, warm-ups first")
 
-    estimator: Literal["median", "trimmed mean", "mean"] = Field(
+    estimator: Literal["median", "trimmed mean", "mean", "tapered mean"] = Field(
         default="median",
         exclude_if=lambda estimator: estimator == "median",  # so that files of method 1 round-trip unchanged
         description="how the run's time follows from its samples",
@@ -101,8 +102,9 @@ _ESTIMATES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "median": median,
     "trimmed mean": trimmed_mean,
     "mean": fmean,
+    "tapered mean": tapered_mean,
 }
-"""The mean of all samples is for runs that stall again and again."""
+"""By method: 1 median; 2 to 4 trimmed mean, or mean if a run stalled again and again; from 5 on tapered mean."""
 
 TimedRuns = Annotated[tuple[Run, ...], Field(min_length=1, max_length=500)]
 """The runs of one side.  Bounded, because the cost of the interval is quadratic in their number."""
@@ -273,7 +275,8 @@ def _require_state_per_run(states: Sequence[GpuState], *sides: Sequence[Run]) ->
 
 
 def _require_one_estimator(*sides: Sequence[Run]) -> None:
-    if len({run.estimator == "median" for side in sides for run in side}) > 1:
+    estimators = {"trimmed mean" if run.estimator == "mean" else run.estimator for side in sides for run in side}
+    if len(estimators) > 1:
         raise ValueError("runs of one case need estimators of the same method")
 
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.records.fields import Param
-from harness.records.stats import MIN_PAIRS, Interval, is_decided, median, ratio_interval, stalls, trimmed_mean
+from harness.records.stats import MIN_PAIRS, Interval, is_decided, median, ratio_interval, stalls, tapered_mean
 from harness.records.times import DuelCase, GpuState, Run, Timing, duel_ratio, pair_ratios
 from harness.referee.self_timing import Outside, hidden_us
 
@@ -90,8 +90,6 @@ class Windows:
     gpu: GpuState | None = None
     is_queued: bool = False
     """Whether the player queued its work on the GPU before the inputs were revealed, at the end of the run."""
-    counts_stalls: bool = False
-    """Whether a stalled run counts by the mean of all samples, because the player stalls again and again."""
 
     @property
     def warmups(self) -> int:
@@ -108,13 +106,12 @@ class Windows:
 
     def as_run(self, order: int, overhead_us: float) -> Run:
         times = tuple(max(window - overhead_us, RESOLUTION * overhead_us) for window in self.windows_us)
-        samples = times[self.warmups :]
         return Run(
             order=order,
             warmups_us=times[: self.warmups],
-            samples_us=samples,
+            samples_us=times[self.warmups :],
             seeds=self.seeds,
-            estimator="mean" if self.counts_stalls and stalls(samples) else "trimmed mean",
+            estimator="tapered mean",
         )
 
 
@@ -131,13 +128,13 @@ def calibrate(play_null: Play) -> float:
 def central_overhead(play_null: Play) -> tuple[float, list[Windows]]:
     """Play two idle players, and a third one if these disagree; return the median of their times, and their windows.
 
-    As with any run, the time of a player is the trimmed mean of its windows, here in microseconds.
+    As with any run, the time of a player is the tapered mean of its windows, here in microseconds.
     """
     runs = [play_null(order) for order in range(CALIBRATIONS)]
-    times_us = [trimmed_mean(run.samples_us) for run in runs]
+    times_us = [tapered_mean(run.samples_us) for run in runs]
     if max(times_us) > (1 + AGREEMENT) * min(times_us):
         runs.append(play_null(CALIBRATIONS))
-        times_us.append(trimmed_mean(runs[-1].samples_us))
+        times_us.append(tapered_mean(runs[-1].samples_us))
     return max(median(times_us), _TICK_US), runs
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,7 +18,6 @@ from harness.referee.sampling import NULL_KERNEL, SEALED_NULL_KERNEL, WARMUPS, W
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, OWN_PLAYERS, Context
 from harness.rules.phase import Phase, SideFoul
-from harness.rules.quiet import MAX_REPEATS
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
 from harness.sandbox.sandbox import PlayerFiles
@@ -50,8 +48,6 @@ class Runs:
         self.idler = context.entry(IDLER, Submission(login="idle", source=kernel.encode()))
         self._idle: dict[str, list[Outside]] = {}
         """The referee's measurements of the idle player, by name of the case."""
-        self._stalls: Counter[tuple[str, str]] = Counter()
-        """How many runs stalled that were not played again, by side and case."""
         self.other_work: list[float] = []
         """The share of a core that other work took, for each run in order of play."""
 
@@ -107,17 +103,9 @@ class Runs:
                     break
                 undo()
             self.other_work.append(other_share)
-            settled = self._settle(entry, case, phase, windows, other_share)
-            return replace(settled, counts_stalls=self._counts_stalls(entry, case, settled))
+            return self._settle(entry, case, phase, windows, other_share)
 
         return play
-
-    def _counts_stalls(self, entry: PlayerFiles, case: Case, windows: Windows) -> bool:
-        """Whether all samples of a run count: a participant's file has stalled in earlier runs of the case, too."""
-        if entry.name in OWN_PLAYERS or not windows.stalls:
-            return False
-        self._stalls[entry.name, case.name] += 1
-        return bool(self.context.quiet) or self._stalls[entry.name, case.name] > MAX_REPEATS
 
     def _play(self, entry: PlayerFiles, case: Case, phase: Phase, order: int, *, loops: bool) -> tuple[Windows, float]:
         """Play one run once; return also the share of a core that other work took."""
