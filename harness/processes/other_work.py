@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+_TICK_NS = 12_000_000
+"""A little longer than the longest tick of a kernel, which is 10 ms."""
 _LISTEN_S = 0.01
 """The shortest time to measure: several turns of the kernel's scheduler, which are about 3 ms each.  Between short
 windows alone, other work would go unnoticed: it has its turns within them."""
@@ -44,24 +46,50 @@ class OtherWork:
         """Measure up to now; the player has just been stopped again, after it ran for `running_s` seconds in all."""
         if not self._spinners:
             return
-        while (stopped_ns := self._since_ns() - running_s * 1e9) < _LISTEN_S * 1e9:
+        began_ns = self._began + running_s * 1e9
+        while time.monotonic_ns() - began_ns < _LISTEN_S * 1e9:
             pass  # not a sleep, so that other work on this core shows
-        if spun := [now - before for now, before in zip(cpu_ns_of(self._spinners), self._spun, strict=False)]:
-            # A player that leaves a core to its spinner within a window hides as much other work.
-            self.share = max(0.0, 1 - min(spun) / stopped_ns)
+        counted = _next_ticks(self._spinners)
+        # A player that leaves a core to its spinner within a window hides as much other work.
+        lost = [1 - (ns - before) / (at - began_ns) for (at, ns), before in zip(counted, self._spun, strict=False)]
+        if lost:
+            self.share = max(0.0, *lost)
         if self._referee_spins:
-            self.share = max(self.share, 1 - (time.process_time_ns() - self._worked) / self._since_ns())
-
-    def _since_ns(self) -> int:
-        return time.monotonic_ns() - self._began
+            self.share = max(self.share, _lost_by_this_process(self._began, self._worked))
 
 
 def listen(spinners: Collection[int]) -> float:
     """Other work on the cores at this moment, while there is no player: the share of the core that loses most."""
-    other_work = OtherWork(spinners, referee_spins=True)
-    other_work.begin()
-    other_work.look()
-    return other_work.share
+    began, worked = time.monotonic_ns(), time.process_time_ns()
+    first = _next_ticks(spinners)
+    since = time.monotonic_ns()
+    while first and time.monotonic_ns() - since < _LISTEN_S * 1e9:
+        pass
+    last = _next_ticks(spinners)
+    lost = (1 - (ns - before) / (at - start) for (start, before), (at, ns) in zip(first, last, strict=False))
+    return max(0.0, _lost_by_this_process(began, worked), *lost) if last else 0.0
+
+
+def _lost_by_this_process(began_ns: int, worked_ns: int) -> float:
+    """The share of the time since then that this process, which never sleeps meanwhile, did not run."""
+    return 1 - (time.process_time_ns() - worked_ns) / (time.monotonic_ns() - began_ns)
+
+
+def _next_ticks(processes: Collection[int]) -> list[tuple[int, int]]:
+    """For each process when the kernel next counts its CPU time, and that time, both in ns; none if it shows none.
+
+    The kernel counts the CPU time of a running process in ticks, and a process that does not run meanwhile has none:
+    that one's is as it was.
+    """
+    before = cpu_ns_of(processes)
+    counted, began = dict[int, tuple[int, int]](), time.monotonic_ns()
+    while True:
+        now, found = time.monotonic_ns(), cpu_ns_of(processes)
+        for number, (ns, old) in enumerate(zip(found, before, strict=False)):
+            if ns != old or now - began > _TICK_NS:
+                counted.setdefault(number, (now, ns))
+        if len(counted) >= len(found):
+            return [counted[number] for number in range(len(found))]
 
 
 def cpu_ns_of(processes: Collection[int]) -> list[int]:
@@ -73,5 +101,8 @@ def cpu_ns_of(processes: Collection[int]) -> list[int]:
 
 
 def cpu_ns(pid: int) -> int:
-    """The CPU time of a process; exact, where /proc is a tick behind.  Raises OSError: the kernel does not show it."""
+    """The CPU time of a process, exact while it does not run; of a running one, as of the last tick, up to 10 ms ago.
+
+    Raises OSError: the kernel does not show it.
+    """
     return time.clock_gettime_ns(~pid << 3 | 2)  # the kernel's number for the CPU clock of a process
