@@ -62,8 +62,7 @@ def listen(spinners: Collection[int]) -> float:
     """Other work on the cores at this moment, while there is no player: the share of the core that loses most."""
     began, worked = time.monotonic_ns(), time.process_time_ns()
     first = _next_ticks(spinners)
-    since = time.monotonic_ns()
-    while first and time.monotonic_ns() - since < _LISTEN_S * 1e9:
+    while first and time.monotonic_ns() - began < _LISTEN_S * 1e9:
         pass
     last = _next_ticks(spinners)
     lost = (1 - (ns - before) / (at - start) for (start, before), (at, ns) in zip(first, last, strict=False))
