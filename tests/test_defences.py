@@ -27,9 +27,11 @@ from harness.gpu import cpu
 from harness.judge import judge
 from harness.processes import freezer
 from harness.processes.other_work import cpu_ns_of
+from harness.records import times
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
+from harness.records.stats import median, trimmed_mean
 from harness.records.verdict import Verdict
 from harness.referee.host_memory import HostMemory
 from harness.referee.orders import Deadline, Orders
@@ -37,6 +39,7 @@ from harness.referee.referee import Referee
 from harness.reference import checker, values
 from harness.rules.context import Context
 from harness.sandbox import bubblewrap
+from harness.sandbox.health import Health
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import Sandbox
 from harness.task.submission import read_submission
@@ -57,6 +60,8 @@ SHORT_S = 4.0
 PATIENCE = 10
 """An import in a short phase may take this many times as long: on a busy machine a hundred forks take seconds."""
 ENDS_S: list[float] = []
+GROUPS: list[str] = []
+"""The priority of the session of all players, after each of them."""
 BLOCKED_S = 5.0
 """A judge that waits this long for a call that may take two seconds waits for ever."""
 
@@ -89,6 +94,20 @@ def works_before_the_window(outcome):
 def reads_files_of_the_host(outcome):
     """The attack prints how many it could read."""
     return isinstance(outcome, Judgement) and outcome.log[:1] not in ("", "0")
+
+
+def rests_for_nothing(outcome):
+    """Two calls of ten took 0.1 s and longer, and the times of most runs do not show it."""
+    if not gets_accepted(outcome):
+        return False
+    runs = outcome.benchmarks[0].timing.submission
+    assert all(sorted(run.samples_us)[-2] > 99_000 for run in runs)
+    return median([run.time_us / median(run.samples_us) for run in runs]) < 1.15
+
+
+def lowers_all_players(outcome):
+    """The session of all players, and of the anchor's, has the least share of a busy core from now on."""
+    return gets_accepted(outcome) and GROUPS[-1].endswith("nice 19\n")
 
 
 def keeps_its_memory(outcome):
@@ -247,6 +266,21 @@ def show_the_hosts_settings(patch):
     patch.setattr(bubblewrap, "_player_command", without_mount)
 
 
+def ignore_slow_calls(patch):
+    patch.setitem(times._ESTIMATES, "tapered mean", trimmed_mean)
+
+
+def let_players_write_to_proc(patch):
+    read_group = Health._read_group
+
+    def read_and_keep(self):
+        GROUPS.append(read_group(self))
+        return ""
+
+    change_inside(patch, "inner_sandbox.py", {" | (0 if has_device else _READ_ONLY))": ")"})
+    patch.setattr(Health, "_read_group", read_and_keep)
+
+
 def leave_caches_as_they_are(patch):
     change_inside(patch, "inner_sandbox.py", {"    _fill_holes(os.path.join(folder, FILES))\n": "    return\n"})
 
@@ -350,6 +384,8 @@ DEFENCES = [
     Defence("no locks of open files", allow_locks_of_open_files, "exploits/abuse_locks_for_its_end", holds_the_machine),
     Defence("the end of a player counts", forget_how_long_a_player_took_to_end, "exploits/abuse_family_for_its_end", ends_as_ours, TIMED),
     Defence("hidden memory is noticed", take_a_hidden_process_for_a_fault_of_ours, "exploits/tamper_unreadable_process", ends_as_ours),
+    Defence("every call counts", ignore_slow_calls, "exploits/timing_slow_calls", rests_for_nothing, TIMED),
+    Defence("/proc is read-only", let_players_write_to_proc, "exploits/timing_lower_the_group", lowers_all_players, TIMED),
     Defence("sealed caches have no holes", leave_caches_as_they_are, "exploits/cache_in_holes", spoils_the_judging),
     Defence("calls have a deadline", wait_for_ever, "exploits/abuse_endless_loop", blocks_the_judge),
 ]  # fmt: skip
@@ -408,8 +444,8 @@ def told(outcome):
 
 @pytest.mark.parametrize("defence", DEFENCES, ids=lambda defence: defence.name)
 def test_an_attack_succeeds_if_the_defence_that_stops_it_is_off(defence, monkeypatch):
-    ENDS_S.clear()
-    WORKED_S.clear()
+    for kept in (ENDS_S, WORKED_S, GROUPS):
+        kept.clear()
     defence.turn_off(monkeypatch)
     outcomes = []
     while len(outcomes) < TRIES and not any(map(defence.succeeds, outcomes)):
@@ -439,6 +475,11 @@ def test_a_process_hiding_its_memory_from_an_unprivileged_judge_is_a_violation(m
     judge_without_rights(monkeypatch)
     outcome = attack("exploits/tamper_unreadable_process", Mode.TEST)
     assert outcome.verdict is Verdict.SECURITY_VIOLATION, outcome.message
+
+
+def test_slow_calls_are_not_free():
+    outcome = attack("exploits/timing_slow_calls", TIMED)
+    assert gets_accepted(outcome) and not rests_for_nothing(outcome)
 
 
 def test_a_slow_referee_gives_an_attack_no_extra_time(monkeypatch):
