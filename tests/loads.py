@@ -9,7 +9,10 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+
+from harness.processes import freezer
 
 _COPY = "a, b = bytearray(2**28), bytearray(2**28)\nwhile True: a[:] = b"
 _COMPILE = """while :; do
@@ -35,10 +38,18 @@ def load_of(kind: str) -> Iterator[None]:
             for command in KINDS[kind]:
                 program = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
                 PIDS.add(program.pid)
-                cleanup.callback(program.wait)
-                cleanup.callback(os.killpg, program.pid, 9)
+                cleanup.callback(_end, program)
                 os.sched_setaffinity(program.pid, {core})
         yield
+
+
+def _end(program: "subprocess.Popen[bytes]") -> None:
+    """End a program and what it has started, such as compilers."""
+    started = list(freezer.descendants(program.pid))
+    os.killpg(program.pid, 9)
+    program.wait()
+    while not all(map(freezer.has_ended, started)):
+        time.sleep(0.01)
 
 
 @contextlib.contextmanager
