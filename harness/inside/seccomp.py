@@ -14,6 +14,8 @@ resume the player after the referee has stopped it:
                         another exit signal: each of these can make the kernel send it to a stopped process
     the referee's core  sched_setaffinity returns 0 and does nothing, so that libraries that pin threads still load
     a larger share      setsid returns 0 and does nothing: Linux gives each session an equal share of a busy core
+    marks for others    fadvise returns 0 and does nothing, MADV_COLLAPSE and F_SET_RW_HINT are refused: later players
+                        would see the change in the host's page cache, in sealed files, or in the host's inodes
     a slow end          sync and syncfs return 0 and do nothing: they wait for the host's disk and cannot be killed.
                         Locks of open file descriptions: the kernel walks a file's locks each time that it closes the
                         file, and a few children can have it close it a million times
@@ -41,7 +43,7 @@ _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _REFUSED = {  # name: (x86_64, aarch64); None if the architecture never had the call
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424),
-    "kcmp": (312, 272), "process_madvise": (440, 440), "process_mrelease": (448, 448),
+    "kcmp": (312, 272), "cachestat": (451, 451), "process_madvise": (440, 440), "process_mrelease": (448, 448),
     "perf_event_open": (298, 241), "bpf": (321, 280), "seccomp": (317, 277),
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
     "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39),
@@ -65,14 +67,16 @@ _RT_SIGQUEUEINFO, _RT_TGSIGQUEUEINFO = (129, 138), (297, 240)
 _SIGCONT = 18
 _SOCKET, _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = (41, 198), 1, 2, 10, 16
 _IOCTL, _SCHED_SETAFFINITY, _SETSID = (16, 29), (203, 122), (112, 157)
-_SYNC, _SYNCFS = (162, 81), (306, 267)
+_SYNC, _SYNCFS, _FADVISE = (162, 81), (306, 267), (221, 223)
+_MADVISE, _MADV_COLLAPSE = (28, 233), 25
 _SETRLIMIT, _PRLIMIT, _RLIMIT_CORE = (160, 164), (302, 261), 4
 
 _CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
 _EXIT_SIGNALS = (0, 17)  # none (a thread), SIGCHLD
 _SET_PDEATHSIG = 1
 _PRCTL_REFUSED = (4, 22, 62)  # SET_DUMPABLE, SET_SECCOMP, SCHED_CORE
-_FCNTL_REFUSED = (8, 10, 15, 37, 38, 1024, 1026)  # SETOWN, SETSIG, SETOWN_EX, OFD_SETLK, OFD_SETLKW, SETLEASE, NOTIFY
+_FCNTL_REFUSED = (8, 10, 15, 37, 38, 1024, 1026, 1036, 1038)
+"""SETOWN, SETSIG, SETOWN_EX, OFD_SETLK, OFD_SETLKW, SETLEASE, NOTIFY, SET_RW_HINT, SET_FILE_RW_HINT."""
 _IOCTL_REFUSED = (0x5412, 0x540E, 0x8901, 0x8902)  # TIOCSTI, TIOCSCTTY, FIOSETOWN, SIOCSPGRP
 
 
@@ -101,6 +105,8 @@ def program(*, has_loopback: bool = False) -> bytes:
     code += _when_equal(_SETSID[column], _ERRNO)
     code += _when_equal(_SYNC[column], _ERRNO)
     code += _when_equal(_SYNCFS[column], _ERRNO)
+    code += _when_equal(_FADVISE[column], _ERRNO)
+    code += _with_argument(_MADVISE[column], _ARG2, _refuse_values((_MADV_COLLAPSE,), eperm))
     families = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK) if has_loopback else (_AF_UNIX,)
     # No network at all: vsock reaches the host through every namespace, a port remembers its last owner, and a
     # lingering socket, sent to the referee, would block it.

@@ -10,16 +10,12 @@ import os
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from harness.processes import cgroup
 from harness.processes.freezer import TICK_S, Freezer, cpu_times
 from harness.processes.other_work import cpu_ns_of
 from harness.records.errors import JudgeError
 
 _LONGEST_S = 120.0
 """A player that has been kept from running for longer cannot be judged now."""
-_MANY_STARTED = 100
-"""If the whole machine starts more processes than this during a wait, some may be short-lived ones of the player, whose
-CPU time only a cgroup counts.  Without one, the player's limits then count all time."""
 
 
 class LostTime:
@@ -37,14 +33,12 @@ class LostTime:
         self._freezer = freezer
         self._yielding = yielding
         self._now: Starvation | None = None
-        self._started = 0
         self.seconds = 0.0
         """The total over all waits that have ended."""
 
     def begin(self) -> None:
         """Begin to measure a wait, unless that has already begun."""
         if not self._now:
-            self._started = _count_started()
             self._now = Starvation(self._cores, self._processes(), self._yielding, self._freezer.find_user_s)
 
     def measure(self) -> float:
@@ -53,7 +47,7 @@ class LostTime:
         Raises:
             JudgeError: the player has lost more time than can be waited for.
         """
-        lost_s = self._now.seconds(self._processes()) if self._now and not self._may_lose_children() else 0.0
+        lost_s = self._now.seconds(self._processes()) if self._now else 0.0
         if self.seconds + lost_s > _LONGEST_S:
             raise JudgeError("other programs keep the players from running: judge again when this machine is less busy")
         return lost_s
@@ -63,17 +57,8 @@ class LostTime:
         self.seconds += self.measure() if lost_s is None else lost_s
         self._now = None
 
-    def _may_lose_children(self) -> bool:
-        """Whether CPU time of some of the player's processes may be lost, as they ended without being waited for."""
-        return self._freezer.find_user_s() is None and _count_started() - self._started > _MANY_STARTED
-
     def _processes(self) -> list[int]:
         return [self._keeper, *self._freezer.processes()]
-
-
-def _count_started() -> int:
-    """How many processes and threads have been started on this machine, by anybody."""
-    return cgroup.count_events(Path("/proc/stat").read_bytes(), "processes")
 
 
 class Starvation:
@@ -82,6 +67,9 @@ class Starvation:
     That is the share of its cores that other programs took, and at most the time for which its threads waited for a
     core.  A player can't raise both: while it sleeps, it does not wait for a core, and threads that wait for each other
     leave no time to others.  The work of the kernel is not another program's, because it may be done for the player.
+
+    Without a cgroup, the time of children that the player never waits for is counted nowhere, so it seems to be another
+    program's.  Then other programs took at most the time of those that still run.
 
     Args:
         processes: all processes of the player now, the first process of its pid namespace included: that one inherits
@@ -102,12 +90,17 @@ class Starvation:
         self._ours = ours
         self._find_user_s = find_user_s
         self._others, self._waits = self._read(processes)
+        self._running = self._read_running(processes)
 
     def seconds(self, processes: Iterable[int]) -> float:
         """The seconds so far; `processes` as for the constructor, but those of now."""
         others, waits = self._read(processes)
         waited = sum(max(0.0, wait - self._waits.get(thread, 0.0)) for thread, wait in waits.items())
-        return max(0.0, min((others - self._others) / len(self._cores), waited))
+        took = others - self._others
+        if self._find_user_s() is None:
+            now = self._read_running(processes)
+            took = min(took, sum(seconds - self._running.get(name, 0.0) for name, seconds in now.items()))
+        return max(0.0, min(took / len(self._cores), waited))
 
     def _read(self, processes: Iterable[int]) -> tuple[float, dict[str, float]]:
         """The CPU seconds of other programs since some fixed time, and the seconds that each thread has waited."""
@@ -115,15 +108,26 @@ class Starvation:
         theirs = self._find_user_s()
         theirs = sum(map(_user_s, pids)) if theirs is None else theirs
         theirs += sum(cpu_ns_of(self._ours)) / 1e9
-        return _user_s_of_cores(self._cores) - theirs, dict(wait for pid in pids for wait in _waits_of(pid))
+        run_s = _seconds_of_cores(self._cores, [_USER, _NICE, _STEAL])
+        return run_s - theirs, dict(wait for pid in pids for wait in _waits_of(pid))
+
+    def _read_running(self, processes: Iterable[int]) -> dict[str, float]:
+        """The CPU seconds of other programs that run now, by pid, and of other virtual machines."""
+        not_others = {str(pid) for pid in (os.getpid(), *self._ours, *processes)}
+        others = [name for name in os.listdir("/proc") if name.isdigit() and name not in not_others]
+        stolen_s = _seconds_of_cores(self._cores, [_STEAL])
+        return {name: cpu_times(int(name))[0] for name in others} | {"stolen": stolen_s}
 
 
-def _user_s_of_cores(cores: Collection[int]) -> float:
-    """Seconds for which programs, or other virtual machines, have run on these cores since the machine started."""
+_USER, _NICE, _STEAL = 1, 2, 8
+"""Columns of /proc/stat."""
+
+
+def _seconds_of_cores(cores: Collection[int], columns: Collection[int]) -> float:
+    """Seconds in these columns of these cores since the machine started."""
     names = {f"cpu{core}" for core in cores}
     lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
-    # user nice system idle iowait irq softirq steal
-    return sum(int(word[1]) + int(word[2]) + int(word[8]) for word in lines if word[0] in names) * TICK_S
+    return sum(int(words[column]) for words in lines if words[0] in names for column in columns) * TICK_S
 
 
 def _user_s(pid: int) -> float:

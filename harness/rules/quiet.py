@@ -1,11 +1,11 @@
 """Keep other work on the machine out of ranked times.
 
     before each run   wait until the cores are idle; what the kernel still does for the last player counts, too
-    after a run       play it again if other work disturbed it or a call stalled, as if it had not been played
+    after a run       play it again if other work disturbed it, as if it had not been played
 
 A submission could disturb its own runs in order to repeat those that it does not like.  So a run of a participant's
 file is played again a few times only, and then counts: other work makes only that file slower.  A disturbed run of the
-judge's own players would make the submission look faster, so it never counts.
+judge's own players would make the submission look faster, so it never counts; nor does one in which a call stalled.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class Quiet:
         self.waited_s += waited_s
 
     def must_repeat(self, share: float, side: str, case: str, *, stalls: bool = False) -> bool:
-        """Whether to play a run again, during which other work took this share of a core, or in which a call stalled.
+        """Whether to play a run again, during which other work took this share of a core, and in which a call `stalls`.
 
         Raises:
             JudgeError: too many runs of the judge's own players were disturbed.
         """
-        if share <= MAX_OTHER_WORK and not stalls:
-            return False
         is_ours = side in self._ours
+        if share <= MAX_OTHER_WORK and not (is_ours and stalls):
+            return False
         key = ("", "") if is_ours else (side, case)
         self._repeats[key] += 1
         is_enough = self._repeats[key] > (MAX_OWN_REPEATS if is_ours else MAX_REPEATS)
