@@ -18,7 +18,7 @@ import pytest
 from harness.gpu import cpu
 from harness.inside.protocol import Allocated, Failed, Loaded
 from harness.processes import freezer
-from harness.processes.starvation import Starvation, _user_s
+from harness.processes.starvation import Starvation, _cpu_s
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox.bubblewrap import environment_of, find_covers
@@ -184,11 +184,16 @@ def test_processes_that_a_player_has_lost_are_not_other_programs():
     with subprocess.Popen(loop) as known, subprocess.Popen(loop) as lost:
         try:
             time.sleep(0.5)  # until both are computing
-            counted = Starvation({core}, [known.pid], find_user_s=lambda: _user_s(known.pid) + _user_s(lost.pid))
+
+            def both():
+                (known_s, known_all_s), (lost_s, lost_all_s) = _cpu_s(known.pid), _cpu_s(lost.pid)
+                return known_s + lost_s, known_all_s + lost_all_s
+
+            counted = Starvation({core}, [known.pid], find_cpu_s=both)
             blind = Starvation({core}, [known.pid])
-            before_s = _user_s(lost.pid)
+            before_s = _cpu_s(lost.pid)[0]
             time.sleep(2)
-            lost_s = _user_s(lost.pid) - before_s
+            lost_s = _cpu_s(lost.pid)[0] - before_s
             assert lost_s > 0.1
             assert blind.seconds([known.pid]) - counted.seconds([known.pid]) > lost_s / 2
         finally:

@@ -21,6 +21,7 @@ import platform
 import resource
 import signal
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -40,6 +41,8 @@ FILES = "files"
 CACHE_BYTES = 2 << 30
 """The size limit of one entry's cache, a tmpfs: only used pages take memory."""
 _INODES = 100_000
+_CLOSED_LATER_S = 20.0
+"""How long the kernel may take to close the files that an ended player had under way between sockets."""
 _RESERVED_BYTES = 4 << 30
 """Address space that threads reserve but never fill: stacks of 8 MiB, and malloc arenas of 64 MiB."""
 
@@ -100,16 +103,24 @@ def seal_cache(name: str) -> None:
     """
     folder = _cache_folder(name)
     _fill_holes(os.path.join(folder, FILES))
-    facts = os.statvfs(folder)
-    size, inodes = (facts.f_blocks - facts.f_bfree) * facts.f_frsize, facts.f_files - facts.f_ffree
-    flags = _REMOUNT | _READ_ONLY | _NO_SUID | _NO_DEV
-    _mount(None, folder, None, flags, f"size={size},nr_inodes={inodes}")
+    give_up = time.monotonic() + _CLOSED_LATER_S
+    while True:
+        facts = os.statvfs(folder)
+        size, inodes = (facts.f_blocks - facts.f_bfree) * facts.f_frsize, facts.f_files - facts.f_ffree
+        flags = _REMOUNT | _READ_ONLY | _NO_SUID | _NO_DEV
+        try:
+            return _mount(None, folder, None, flags, f"size={size},nr_inodes={inodes}")
+        except OSError as error:
+            # The kernel closes files late that were under way between two sockets.
+            if error.errno != errno.EBUSY or time.monotonic() > give_up:
+                raise
+        time.sleep(0.01)
 
 
 def _fill_holes(folder: str) -> None:
     """Fill the holes of all files, folder by folder: they may be nested deeper than paths reach."""
     os.chdir(folder)
-    waiting = [iter(os.listdir())]
+    waiting, filled = [iter(os.listdir())], set[int]()
     while waiting:
         if (name := next(waiting[-1], None)) is None:
             waiting.pop()
@@ -121,8 +132,10 @@ def _fill_holes(folder: str) -> None:
                 os.chmod(name, 0o700)
                 os.chdir(name)
                 waiting.append(iter(os.listdir()))
-            elif stat.S_ISREG(facts.st_mode) and facts.st_size:
+            elif stat.S_ISREG(facts.st_mode) and facts.st_size and facts.st_ino not in filled:
                 _fill_file(name, facts)
+                if facts.st_nlink > 1:
+                    filled.add(facts.st_ino)
     os.chdir("/")
 
 

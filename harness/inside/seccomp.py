@@ -16,6 +16,8 @@ resume the player after the referee has stopped it:
     a larger share      setsid returns 0 and does nothing: Linux gives each session an equal share of a busy core
     marks for others    fadvise returns 0 and does nothing, MADV_COLLAPSE and F_SET_RW_HINT are refused: later players
                         would see the change in the host's page cache, in sealed files, or in the host's inodes
+    one node's memory   mbind, set_mempolicy and set_mempolicy_home_node return 0 and do nothing: a node may run out of
+                        memory although the machine has enough
     a slow end          sync and syncfs return 0 and do nothing: they wait for the host's disk and cannot be killed.
                         Locks of open file descriptions: the kernel walks a file's locks each time that it closes the
                         file, and a few children can have it close it a million times
@@ -69,6 +71,7 @@ _SOCKET, _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = (41, 198), 1, 2, 10, 16
 _IOCTL, _SCHED_SETAFFINITY, _SETSID = (16, 29), (203, 122), (112, 157)
 _SYNC, _SYNCFS, _FADVISE = (162, 81), (306, 267), (221, 223)
 _MADVISE, _MADV_COLLAPSE = (28, 233), 25
+_MEMORY_POLICIES = ((237, 235), (238, 237), (450, 450))  # mbind, set_mempolicy, set_mempolicy_home_node
 _SETRLIMIT, _PRLIMIT, _RLIMIT_CORE = (160, 164), (302, 261), 4
 
 _CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
@@ -106,6 +109,8 @@ def program(*, has_loopback: bool = False) -> bytes:
     code += _when_equal(_SYNC[column], _ERRNO)
     code += _when_equal(_SYNCFS[column], _ERRNO)
     code += _when_equal(_FADVISE[column], _ERRNO)
+    for numbers in _MEMORY_POLICIES:
+        code += _when_equal(numbers[column], _ERRNO)
     code += _with_argument(_MADVISE[column], _ARG2, _refuse_values((_MADV_COLLAPSE,), eperm))
     families = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK) if has_loopback else (_AF_UNIX,)
     # No network at all: vsock reaches the host through every namespace, a port remembers its last owner, and a

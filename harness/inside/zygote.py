@@ -18,6 +18,7 @@ memory.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -39,6 +40,8 @@ PLAYER, SEAL, KEEP_AWAKE = b"p", b"s", b"k"
 AWAKE = b"awake"
 """The answer to `KEEP_AWAKE`, after the spinners have started."""
 SEALED = b"sealed"
+KEPT_OPEN = b"in use"
+"""The answer to `SEAL` if a file of the cache is still open, although the build has ended."""
 """The answer to `SEAL`."""
 _MAX_ORDER = 256
 CONTROL = 900
@@ -90,10 +93,19 @@ def main(orders: socket.socket, options: Options) -> None:
             keep_cores_awake.keep_awake(options.cores)
             orders.send(AWAKE)
         elif packet[:1] == SEAL:
-            inner_sandbox.seal_cache(cache)
-            orders.send(SEALED)
+            orders.send(_seal(cache))
         else:
             _fork_keeper(cache, descriptors, options)
+
+
+def _seal(cache: str) -> bytes:
+    try:
+        inner_sandbox.seal_cache(cache)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return KEPT_OPEN
+    return SEALED
 
 
 def _fork_keeper(cache: str, descriptors: list[int], options: Options) -> None:

@@ -63,8 +63,8 @@ class Freezer(Protocol):
     def processes(self) -> list[int]:
         """The pids of all living processes of the player."""
 
-    def find_user_s(self) -> float | None:
-        """The CPU seconds of all processes of the player, without the kernel's; None if nothing counts ended ones."""
+    def find_cpu_s(self) -> tuple[float, float] | None:
+        """The CPU seconds of all the player's processes, without and with the kernel's; None if nothing counts ended ones."""
 
     def close(self, *, ended: bool = True) -> None:
         """Clean up after the player was killed.
@@ -111,8 +111,9 @@ class CgroupFreezer:
             listing += chunk
         return [int(pid) for pid in listing.split()]
 
-    def find_user_s(self) -> float | None:
-        return cgroup.count_events((self.folder / "cpu.stat").read_bytes(), "user_usec") / 1e6
+    def find_cpu_s(self) -> tuple[float, float] | None:
+        text = (self.folder / "cpu.stat").read_bytes()
+        return cgroup.count_events(text, "user_usec") / 1e6, cgroup.count_events(text, "usage_usec") / 1e6
 
     def close(self, *, ended: bool = True) -> None:
         for descriptor in (self._freeze, self._events, self._processes):
@@ -155,7 +156,7 @@ class SignalFreezer:
     def processes(self) -> list[int]:
         return [*(self.stopped or descendants(self.keeper))]
 
-    def find_user_s(self) -> float | None:
+    def find_cpu_s(self) -> tuple[float, float] | None:
         return None
 
     def close(self, *, ended: bool = True) -> None:
@@ -304,16 +305,25 @@ def listed(pids: Collection[int]) -> str:
 
 def has_ended(pid: int) -> bool:
     """Whether a process is gone, or a zombie that its parent has not reaped yet."""
-    return _state(f"/proc/{pid}/stat") in "ZX"
+    if _state(f"/proc/{pid}/stat") not in "ZX":
+        return False
+    try:
+        return all(state in "ZX" for state in _states(pid))  # the first thread may end before the others
+    except OSError:
+        return True
 
 
 def _is_stopped(pid: int) -> bool:
     """Whether every thread is stopped, or the process is a zombie."""
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        return all(state in "TtZ" for state in _states(pid))
     except OSError:
         return False  # it ended after the listing: the caller lists again
-    return all(_state(f"/proc/{pid}/task/{thread}/stat") in "TtZ" for thread in threads)
+
+
+def _states(pid: int) -> Iterator[str]:
+    """The states of all threads of a process.  Raises OSError: it has ended."""
+    return (_state(f"/proc/{pid}/task/{thread}/stat") for thread in os.listdir(f"/proc/{pid}/task"))
 
 
 def _state(path: str) -> str:

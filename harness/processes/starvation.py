@@ -7,6 +7,7 @@ Starvation   one measurement
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class LostTime:
     def begin(self) -> None:
         """Begin to measure a wait, unless that has already begun."""
         if not self._now:
-            self._now = Starvation(self._cores, self._processes(), self._yielding, self._freezer.find_user_s)
+            self._now = Starvation(self._cores, self._processes(), self._yielding, self._freezer.find_cpu_s)
 
     def measure(self) -> float:
         """The seconds of the current wait so far; 0 before `begin`.
@@ -65,18 +66,21 @@ class Starvation:
     """How long a player has been kept from running, since this was created.
 
     That is the share of its cores that other programs took, and at most the time for which its threads waited for a
-    core.  A player can't raise both: while it sleeps, it does not wait for a core, and threads that wait for each other
-    leave no time to others.  The work of the kernel is not another program's, because it may be done for the player.
+    core.  While a player sleeps, it does not wait for a core, and threads that wait for each other leave no time to
+    others.  The work of the kernel is not another program's, because it may be done for the player.
+
+    The kernel counts the time of programs on a core in ticks.  A player could run at the ticks only, so that all time
+    seems to be another program's.  So others took at most the time for which the core was not idle, which is exact.
 
     Without a cgroup, the time of children that the player never waits for is counted nowhere, so it seems to be another
-    program's.  Then other programs took at most the time of those that still run.
+    program's.  Then others took at most the time of those programs that still run.
 
     Args:
         processes: all processes of the player now, the first process of its pid namespace included: that one inherits
             the CPU time of those that ended.
         ours: processes that may run on the players' cores but yield to the player.
-        find_user_s: returns the CPU time of all processes of the player, also of those that ended without being
-            waited for; None if nothing counts it.
+        find_cpu_s: returns the CPU time of all processes of the player, also of those that ended without being waited
+            for, without and with the kernel's; None if nothing counts it.
     """
 
     def __init__(
@@ -84,11 +88,11 @@ class Starvation:
         cores: Collection[int],
         processes: Iterable[int],
         ours: Collection[int] = (),
-        find_user_s: Callable[[], float | None] = lambda: None,
+        find_cpu_s: Callable[[], tuple[float, float] | None] = lambda: None,
     ) -> None:
         self._cores = cores
         self._ours = ours
-        self._find_user_s = find_user_s
+        self._find_cpu_s = find_cpu_s
         self._others, self._waits = self._read(processes)
         self._running = self._read_running(processes)
 
@@ -96,20 +100,24 @@ class Starvation:
         """The seconds so far; `processes` as for the constructor, but those of now."""
         others, waits = self._read(processes)
         waited = sum(max(0.0, wait - self._waits.get(thread, 0.0)) for thread, wait in waits.items())
-        took = others - self._others
-        if self._find_user_s() is None:
-            now = self._read_running(processes)
-            took = min(took, sum(seconds - self._running.get(name, 0.0) for name, seconds in now.items()))
+        took = min(now - before for now, before in zip(others, self._others, strict=True))
+        if self._find_cpu_s() is None:
+            running = self._read_running(processes)
+            took = min(took, sum(seconds - self._running.get(name, 0.0) for name, seconds in running.items()))
         return max(0.0, min(took / len(self._cores), waited))
 
-    def _read(self, processes: Iterable[int]) -> tuple[float, dict[str, float]]:
-        """The CPU seconds of other programs since some fixed time, and the seconds that each thread has waited."""
+    def _read(self, processes: Iterable[int]) -> tuple[tuple[float, float], dict[str, float]]:
+        """Other programs' CPU seconds since some fixed time, in two ways, and how long each thread has waited.
+
+        By the programs that the kernel saw running, without its own work; and by the cores' idle time, with it.
+        """
         pids = set(processes)
-        theirs = self._find_user_s()
-        theirs = sum(map(_user_s, pids)) if theirs is None else theirs
-        theirs += sum(cpu_ns_of(self._ours)) / 1e9
-        run_s = _seconds_of_cores(self._cores, [_USER, _NICE, _STEAL])
-        return run_s - theirs, dict(wait for pid in pids for wait in _waits_of(pid))
+        user_s, all_s = self._find_cpu_s() or _sum_of(map(_cpu_s, pids))
+        ours_s = sum(cpu_ns_of(self._ours)) / 1e9
+        ran_s = _seconds_of_cores(self._cores, [_USER, _NICE, _STEAL])
+        busy_s = time.monotonic() * len(self._cores) - _seconds_of_cores(self._cores, [_IDLE, _IO_WAIT])
+        waits = dict(wait for pid in pids for wait in _waits_of(pid))
+        return (ran_s - user_s - ours_s, busy_s - all_s - ours_s), waits
 
     def _read_running(self, processes: Iterable[int]) -> dict[str, float]:
         """The CPU seconds of other programs that run now, by pid, and of other virtual machines."""
@@ -119,7 +127,7 @@ class Starvation:
         return {name: cpu_times(int(name))[0] for name in others} | {"stolen": stolen_s}
 
 
-_USER, _NICE, _STEAL = 1, 2, 8
+_USER, _NICE, _IDLE, _IO_WAIT, _STEAL = 1, 2, 4, 5, 8
 """Columns of /proc/stat."""
 
 
@@ -130,10 +138,15 @@ def _seconds_of_cores(cores: Collection[int], columns: Collection[int]) -> float
     return sum(int(words[column]) for words in lines if words[0] in names for column in columns) * TICK_S
 
 
-def _user_s(pid: int) -> float:
-    """The CPU seconds of a process and of its children that have ended, without the kernel's."""
-    user_s, _, childrens_s, _ = cpu_times(pid)
-    return user_s + childrens_s
+def _cpu_s(pid: int) -> tuple[float, float]:
+    """The CPU seconds of a process and of its children that have ended, without and with the kernel's."""
+    user_s, system_s, childrens_user_s, childrens_system_s = cpu_times(pid)
+    return user_s + childrens_user_s, user_s + system_s + childrens_user_s + childrens_system_s
+
+
+def _sum_of(times: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    found = list(times)
+    return sum(user_s for user_s, _ in found), sum(all_s for _, all_s in found)
 
 
 def _waits_of(pid: int) -> Iterable[tuple[str, float]]:

@@ -213,9 +213,25 @@ class WatchedMemory(MeasuredMemory):
     def _resident_bytes(self, pid: int) -> int:
         try:
             text = os.pread(self._statm, 256, 0) if pid == self._player else _read(f"/proc/{pid}/statm")
-            return int(text.split()[1]) * _PAGE_BYTES
+            return (int(text.split()[1]) or _resident_pages(_thread_of(pid))) * _PAGE_BYTES
         except OSError:  # it has ended
             return 0
+
+
+def _thread_of(pid: int) -> str:
+    """The folder in /proc that shows a process's memory and files: after the end of its first thread, another's.
+
+    Raises OSError: the process has ended.
+    """
+    process = f"/proc/{pid}"
+    if _resident_pages(process):
+        return process
+    threads = (f"{process}/task/{thread}" for thread in os.listdir(f"{process}/task"))
+    return next((thread for thread in threads if _resident_pages(thread)), process)
+
+
+def _resident_pages(folder: str) -> int:
+    return int(_read(f"{folder}/statm").split()[1])
 
 
 def _provable_bytes(processes: Collection[int], meanwhile: Callable[[], None] = lambda: None) -> int:
@@ -227,7 +243,8 @@ def _provable_bytes(processes: Collection[int], meanwhile: Callable[[], None] = 
     for pid in processes:
         meanwhile()
         with contextlib.suppress(OSError):  # it has ended
-            rollup, status = _read(f"/proc/{pid}/smaps_rollup"), _read(f"/proc/{pid}/status")
+            thread = _thread_of(pid)
+            rollup, status = _read(f"{thread}/smaps_rollup"), _read(f"{thread}/status")
             shared = _field(rollup, b"Pss_Shmem")
             own += _field(rollup, b"Pss") - shared + _field(rollup, b"SwapPss") + _field(status, b"VmPTE")
             mapped += shared
@@ -243,9 +260,10 @@ def _open_bytes(processes: Collection[int]) -> int:
     os.close(ours)
     for pid in processes:
         with contextlib.suppress(OSError):
-            for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            folder = f"{_thread_of(pid)}/fd"
+            for descriptor in os.listdir(folder):
                 with contextlib.suppress(OSError):
-                    facts = os.stat(f"/proc/{pid}/fd/{descriptor}")
+                    facts = os.stat(f"{folder}/{descriptor}")
                     if facts.st_dev == memfds:
                         found[facts.st_ino] = facts.st_blocks * 512
     return sum(found.values())

@@ -61,7 +61,7 @@ def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult
             for case in cases:
                 if case.kind is CaseKind.BENCHMARK and not deadline.is_over:
                     _try_cases(context, entry, [case], deadline, building=True)  # a foul happens again in its run
-        context.sandbox.seal(entry)
+        foul = _seal(context, entry) or foul
     return result(CaseKind.BUILD, {}, foul, start)
 
 
@@ -92,8 +92,15 @@ def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | Non
             context.referee(player).compile(recipe, context.board.limits.compile_timeout_s)
         except Foul as error:
             foul = error
-    context.sandbox.seal(entry)
-    return foul
+    return _seal(context, entry) or foul
+
+
+def _seal(context: Context, entry: PlayerFiles) -> Foul | None:
+    try:
+        context.sandbox.seal(entry)
+    except Foul as foul:
+        return foul
+    return None
 
 
 def require_build(context: Context, entry: PlayerFiles) -> None:

@@ -18,6 +18,7 @@ import site
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from harness.gpu.gpu_errors import is_out_of_memory
 from harness.inside.zygote import RESULTS
@@ -197,7 +198,10 @@ class Script:
             building=building,
         )
         if building and not ended.foul:  # after a foul no later player needs the cache, and the program may still run
-            self.sandbox.seal(entry)
+            try:
+                self.sandbox.seal(entry)
+            except Foul as foul:
+                ended = replace(ended, foul=foul)
         self.log = ended.log[-MAX_MESSAGE:] or self.log
         return ended
 

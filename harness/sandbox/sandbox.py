@@ -366,7 +366,12 @@ class Sandbox:
         return self.warm_parent.await_warmth().is_sealed(entry.cache)
 
     def seal(self, entry: PlayerFiles) -> None:
-        """Make an entry's cache read-only, after its build.  Raises JudgeError."""
+        """Make an entry's cache read-only, after its build.
+
+        Raises:
+            Foul: the build has left one of its files open.
+            JudgeError: the warm parent has ended.
+        """
         self.warm_parent.seal(entry.cache)
         self.warm_parent.await_warmth().seal(entry.cache)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from harness.inside import zygote
 from harness.processes import freezer
 from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
 from harness.sandbox.health import Health
 from harness.sandbox.packets import receive_signed, socket_pair
 
@@ -116,7 +117,7 @@ class WarmParent:
         if self.spinners:
             return
         health.check()
-        self._order(zygote.KEEP_AWAKE, zygote.AWAKE, _START_S)
+        self._order(zygote.KEEP_AWAKE, _START_S)
         self.spinners = tuple(health.include_processes())
 
     def rest(self) -> None:
@@ -133,19 +134,20 @@ class WarmParent:
                 os.kill(spinner, number)
 
     def seal(self, cache: str) -> None:
-        """Have it make a cache read-only, after its build."""
-        if self._sandboxed:
-            self._order(zygote.SEAL + cache.encode(), zygote.SEALED, _SEAL_S)
+        """Have it make a cache read-only, after its build.  Raises Foul if one of its files is still open."""
+        if self._sandboxed and self._order(zygote.SEAL + cache.encode(), _SEAL_S) == zygote.KEPT_OPEN:
+            raise Foul(Verdict.RUN_TIME_ERROR, "A file of the cache is still open after the build has ended.")
 
-    def _order(self, order: bytes, expected: bytes, seconds: float) -> None:
+    def _order(self, order: bytes, seconds: float) -> bytes:
         self._orders.settimeout(seconds)
         try:
             self._orders.send(order)
-            answer = self._orders.recv(len(expected))
+            answer = self._orders.recv(64)
         except OSError as error:
             raise self._ended(error) from None
-        if answer != expected:
+        if not answer:
             raise self._ended("no answer")
+        return answer
 
     def _ended(self, why: object) -> JudgeError:
         return JudgeError(f"the player's warm parent has ended ({why}): {self._last_error()}")
