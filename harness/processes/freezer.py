@@ -64,7 +64,7 @@ class Freezer(Protocol):
         """The pids of all living processes of the player."""
 
     def find_cpu_s(self) -> tuple[float, float] | None:
-        """The CPU seconds of all the player's processes, without and with the kernel's; None if nothing counts ended ones."""
+        """CPU seconds of the player's processes, without and with the kernel's; None if nothing counts ended ones."""
 
     def close(self, *, ended: bool = True) -> None:
         """Clean up after the player was killed.
