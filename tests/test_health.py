@@ -158,6 +158,38 @@ for _ in range(16):
         assert Meminfo.read().unowned < before + (128 << 20)
 
 
+@pytest.mark.walls
+@pytest.mark.alone
+def test_folders_in_transit_are_removed_before_the_next_player_starts():
+    """Empty files take no memory that is shared, only the kernel's own."""
+    hide = """
+import os, socket, time
+place = os.open("/tmp", os.O_RDONLY)
+for number in range(90_000):
+    os.mknod(str(number), dir_fd=place)
+if os.fork() == 0:
+    memory = b"x" * (200 << 20)  # the last to be freed
+    one, other = socket.socketpair()
+    socket.send_fds(one, [b"x"], [other.fileno(), place])
+    socket.send_fds(other, [b"x"], [one.fileno(), place])
+    os.close(place)
+    last = socket.socketpair()
+    open("/dev/shm/ready", "w").close()
+    time.sleep(60)
+os.close(place)
+while not os.path.exists("/dev/shm/ready"):
+    time.sleep(0.01)
+"""
+    program = Program(command=(sys.executable, "hide.py"))
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
+        before = Meminfo.read().kernels
+        ended = run(
+            sandbox, PlayerFiles(name="hider", files={"hide.py": hide}), program, lambda _: None, seconds=60, late=""
+        )
+        assert ended.exit_code == 0, ended.log
+        assert Meminfo.read().kernels < before + (32 << 20)
+
+
 def test_unowned_memory_is_reported_if_it_is_not_freed_in_time(tmp_path, monkeypatch):
     state = Health(os.getpid(), os.getpid(), tmp_path, sandboxed=False)
     state.check_thoroughly()

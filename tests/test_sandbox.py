@@ -140,7 +140,8 @@ def test_a_player_cannot_reach_outside_the_sandbox(sandbox, statement):
         "syscall(200, 2, 18)", "syscall(234, 2, 2, 18)", "syscall(1 << 30, 0)",
         "msgget(0, 0o1600)", "semget(0, 1, 0o1600)", "shmget(0, 4096, 0o1600)",
         "syscall(160, 4, bytes(16))", "syscall(302, 0, 4, bytes(16), 0)",
-        "fcntl(0, 37, bytes(32))", "fcntl(0, 38, bytes(32))",
+        "fcntl(0, 37, bytes(32))", "fcntl(0, 38, bytes(32))", "fcntl(0, 1036, bytes(8))", "fcntl(0, 1038, bytes(8))",
+        "syscall(28, 0, 4096, 25)", "syscall(451, 0, bytes(16), bytes(40), 0)",
     ],
 )  # fmt: skip
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86-64's")
@@ -199,6 +200,12 @@ def test_processes_that_a_player_has_lost_are_not_other_programs():
         finally:
             known.kill()
             lost.kill()
+
+
+@pytest.mark.parametrize("call", ["221, -1, 0, 0, 4", "237, 1, 1, 9, 9, 9, 9", "238, 9, 9, 9", "450, 1, 1, 9, 9"])
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86-64's")
+def test_advice_on_files_and_policies_of_memory_seem_to_work_and_do_nothing(sandbox, call):
+    assert said(sandbox, prints(f"ctypes.CDLL(None).syscall({call})")).strip() == "0"
 
 
 def test_syncing_the_hosts_disks_seems_to_work_and_does_nothing(sandbox):

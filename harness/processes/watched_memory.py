@@ -48,6 +48,8 @@ class Meminfo:
     unowned: int
     """Memory that belongs to no process: tmpfs, memfds, System V segments and page tables."""
     swapped: int = 0
+    kernels: int = 0
+    """Memory of the kernel's own objects that it frees only with what they describe, such as files."""
 
     @property
     def left(self) -> int:
@@ -65,6 +67,7 @@ class Meminfo:
             available=_field(text, b"MemAvailable"),
             unowned=_field(text, b"Shmem") + _field(text, b"PageTables"),
             swapped=_field(text, b"SwapTotal") - _field(text, b"SwapFree"),
+            kernels=_field(text, b"SUnreclaim"),
         )
 
 

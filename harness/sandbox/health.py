@@ -120,13 +120,15 @@ class Health:
                 raise JudgeError(f"a player starts processes faster than they can be killed: {listed(strays)}")
 
     def unowned(self, cache: str) -> int:
-        """Memory that belongs to no process, in bytes, without what this cache takes."""
-        return Meminfo.read().unowned - self.cached_bytes(cache)
+        """Memory that belongs to no process, in bytes, without what this cache takes; the kernel's objects included."""
+        now = Meminfo.read()
+        return now.unowned + now.kernels - self.cached_bytes(cache)
 
     def await_unowned(self, cache: str, before: int) -> None:
         """Wait until the memory that belongs to no process has shrunk to `before`, its size before the ended player.
 
-        The kernel frees some of it late: files in transit between two sockets.  That work would slow the next player.
+        The kernel frees some of it late: files and folders in transit between two sockets.  That work would slow the
+        next player.
         Gives up as soon as the memory stops shrinking, because another program may use the rest.
         """
         least, give_up = self.unowned(cache), time.monotonic() + _FREED_LATER_S
