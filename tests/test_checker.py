@@ -256,6 +256,16 @@ def check_implementation(data, output):
 """
 
 
+def test_an_output_of_another_shape_is_wrong_even_if_the_checks_answer_is_then_none(tmp_path: Path) -> None:
+    """`==` returns one truth for a number, and two for a tensor of two."""
+    kernel = "def ref_kernel(data): return data.sum()\n"
+    check = "def check_implementation(data, output): return output == data.sum()\n"
+    reference = Reference(board(tmp_path, GENERATE, kernel, check))
+    data = reference.generate(CASE, 7)
+    assert reference.check(data, data.sum()) == ""
+    assert reference.check(data, data[:2]) == "output has shape (2,), expected ()"
+
+
 def test_an_output_whose_shape_exhausts_gpu_memory_is_a_wrong_answer(tmp_path: Path) -> None:
     reference = Reference(
         board(tmp_path, GENERATE, FULL), "meta"

@@ -146,14 +146,15 @@ class Reference:
         try:
             return self._ask(data, output)
         except _Raised as raised:
-            said: str | JudgeError = f"{_REFUSED}: {raised.summary}"
-        except JudgeError as no_room:
-            said = JudgeError(str(no_room))
-        # A check mostly fails on None, or on a tensor of another shape or dtype, whose broadcast can fill a GPU.
+            said: str | JudgeError | TaskError = f"{_REFUSED}: {raised.summary}"
+        except (JudgeError, TaskError) as error:
+            said = type(error)(str(error))
+        # A check mostly fails on None, or on a tensor of another shape or dtype, whose broadcast can fill a GPU, or with
+        # which `==` returns a tensor.
         # Outside the `except` blocks, because the exception kept the check's variables and their memory alive.
         if message := mismatch(output, self.compute(data)):
             return message
-        if isinstance(said, JudgeError):
+        if not isinstance(said, str):
             raise said
         return said
 
