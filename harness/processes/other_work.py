@@ -49,7 +49,13 @@ class OtherWork:
         began_ns = self._began + running_s * 1e9
         while time.monotonic_ns() - began_ns < _LISTEN_S * 1e9:
             pass  # not a sleep, so that other work on this core shows
-        counted = _next_ticks(self._spinners)
+        now, found = time.monotonic_ns(), cpu_ns_of(self._spinners)
+        needed_ns = (1 - MAX_OTHER_WORK) * (now - began_ns)
+        # If the time since the last tick cannot make the run a quiet one, there is no need to wait for the next.
+        if all(ns - before + _TICK_NS >= needed_ns for ns, before in zip(found, self._spun, strict=False)):
+            counted = _next_ticks(self._spinners)
+        else:
+            counted = [(now, ns) for ns in found]
         # A player that leaves a core to its spinner within a window hides as much other work.
         lost = [1 - (ns - before) / (at - began_ns) for (at, ns), before in zip(counted, self._spun, strict=False)]
         if lost:

@@ -94,7 +94,7 @@ class Starvation:
         self._ours = ours
         self._find_cpu_s = find_cpu_s
         self._others, self._waits = self._read(processes)
-        self._running = self._read_running(processes)
+        self._running = self._read_running(processes) if find_cpu_s() is None else {}
 
     def seconds(self, processes: Iterable[int]) -> float:
         """The seconds so far; `processes` as for the constructor, but those of now."""

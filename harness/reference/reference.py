@@ -149,8 +149,8 @@ class Reference:
             said: str | JudgeError | TaskError = f"{_REFUSED}: {raised.summary}"
         except (JudgeError, TaskError) as error:
             said = type(error)(str(error))
-        # A check mostly fails on None, or on a tensor of another shape or dtype, whose broadcast can fill a GPU, or with
-        # which `==` returns a tensor.
+        # A check mostly fails on None, or on a tensor of another shape or dtype: its broadcast can fill a GPU, and `==`
+        # returns no single truth.
         # Outside the `except` blocks, because the exception kept the check's variables and their memory alive.
         if message := mismatch(output, self.compute(data)):
             return message
