@@ -385,7 +385,7 @@ DEFENCES = [
     Defence("the end of a player counts", forget_how_long_a_player_took_to_end, "exploits/abuse_family_for_its_end", ends_as_ours, TIMED),
     Defence("hidden memory is noticed", take_a_hidden_process_for_a_fault_of_ours, "exploits/tamper_unreadable_process", ends_as_ours),
     Defence("every call counts", ignore_slow_calls, "exploits/timing_slow_calls", rests_for_nothing, TIMED),
-    Defence("/proc is read-only", let_players_write_to_proc, "exploits/timing_lower_the_group", lowers_all_players, TIMED),
+    Defence("/proc is read-only", let_players_write_to_proc, "defences/lowest_share", lowers_all_players),
     Defence("sealed caches have no holes", leave_caches_as_they_are, "exploits/cache_in_holes", spoils_the_judging),
     Defence("calls have a deadline", wait_for_ever, "exploits/abuse_endless_loop", blocks_the_judge),
 ]  # fmt: skip
