@@ -134,6 +134,16 @@ def test_damage_makes_the_judging_void_when_the_sandbox_is_closed():
     assert not sandbox._stage.exists()
 
 
+def memory_around(source):
+    """The machine's memory before and after a program in the sandbox."""
+    files, program = PlayerFiles(name="hider", files={"hide.py": source}), Program(command=(sys.executable, "hide.py"))
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
+        before = Meminfo.read()
+        ended = run(sandbox, files, program, lambda _: None, seconds=60, late="")
+        assert ended.exit_code == 0, ended.log
+        return before, Meminfo.read()
+
+
 @pytest.mark.walls
 @pytest.mark.alone  # other tests write to memory, too
 def test_files_in_transit_are_freed_before_the_next_player_starts():
@@ -148,14 +158,8 @@ for _ in range(16):
     socket.send_fds(other, [b"x"], [one.fileno(), hidden])
     os.close(hidden)
 """
-    program = Program(command=(sys.executable, "hide.py"))
-    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
-        before = Meminfo.read().unowned
-        ended = run(
-            sandbox, PlayerFiles(name="hider", files={"hide.py": hide}), program, lambda _: None, seconds=60, late=""
-        )
-        assert ended.exit_code == 0, ended.log
-        assert Meminfo.read().unowned < before + (128 << 20)
+    before, after = memory_around(hide)
+    assert after.unowned < before.unowned + (128 << 20)
 
 
 @pytest.mark.walls
@@ -180,14 +184,8 @@ os.close(place)
 while not os.path.exists("/dev/shm/ready"):
     time.sleep(0.01)
 """
-    program = Program(command=(sys.executable, "hide.py"))
-    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
-        before = Meminfo.read().kernels
-        ended = run(
-            sandbox, PlayerFiles(name="hider", files={"hide.py": hide}), program, lambda _: None, seconds=60, late=""
-        )
-        assert ended.exit_code == 0, ended.log
-        assert Meminfo.read().kernels < before + (32 << 20)
+    before, after = memory_around(hide)
+    assert after.kernels < before.kernels + (32 << 20)
 
 
 def test_unowned_memory_is_reported_if_it_is_not_freed_in_time(tmp_path, monkeypatch):

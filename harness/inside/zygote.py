@@ -40,9 +40,9 @@ PLAYER, SEAL, KEEP_AWAKE = b"p", b"s", b"k"
 AWAKE = b"awake"
 """The answer to `KEEP_AWAKE`, after the spinners have started."""
 SEALED = b"sealed"
-KEPT_OPEN = b"in use"
-"""The answer to `SEAL` if a file of the cache is still open, although the build has ended."""
 """The answer to `SEAL`."""
+KEPT_OPEN = b"kept open"
+"""The answer to `SEAL` if a file of the cache is still open, although the build has ended."""
 _MAX_ORDER = 256
 CONTROL = 900
 """The descriptor of the player's control socket: a number that no program writes to by accident."""

@@ -81,10 +81,10 @@ def _lost_by_this_process(began_ns: int, worked_ns: int) -> float:
 
 
 def _next_ticks(processes: Collection[int]) -> list[tuple[int, int]]:
-    """For each process when the kernel next counts its CPU time, and that time, both in ns; none if it shows none.
+    """For each process, the moment of the kernel's next tick on its core, and its CPU time then; both in nanoseconds.
 
-    The kernel counts the CPU time of a running process in ticks, and a process that does not run meanwhile has none:
-    that one's is as it was.
+    The kernel updates the CPU time of a running process at ticks.  If a process does not run, this returns its CPU time
+    after waiting for one tick.  Returns nothing if the kernel does not show CPU times.
     """
     before = cpu_ns_of(processes)
     counted, began = dict[int, tuple[int, int]](), time.monotonic_ns()

@@ -55,7 +55,7 @@ class Quiet:
         self.waited_s += waited_s
 
     def must_repeat(self, share: float, side: str, case: str, *, stalls: bool = False) -> bool:
-        """Whether to play a run again, during which other work took this share of a core, and in which a call `stalls`.
+        """Whether to play a run again, because of the share of a core that other work took, or a call that `stalls`.
 
         Raises:
             JudgeError: too many runs of the judge's own players were disturbed.
