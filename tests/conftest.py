@@ -58,6 +58,8 @@ SLOWEST_FIRST = (
     "test_walk",
 )
 """So that all processes end at about the same time.  All other files follow in the order of their names."""
+APART = {"tests/test_exploits.py": "[timing_"}
+"""Files whose tests take longer than one process should run: those that contain this text run in another process."""
 ALONE = pytest.StashKey[Path]()
 """A file with the names of the tests that run alone.  A process that runs tests knows them, the scheduler does not."""
 
@@ -190,7 +192,10 @@ class AloneFirst(LoadFileScheduling):
         return names
 
     def _split_scope(self, nodeid):
-        return "alone" if nodeid in self._alone else super()._split_scope(nodeid)
+        if nodeid in self._alone:
+            return "alone"
+        file = super()._split_scope(nodeid)
+        return f"{file}{APART[file]}" if file in APART and APART[file] in nodeid else file
 
 
 def pytest_xdist_make_scheduler(config, log):
