@@ -301,6 +301,11 @@ def forget_how_long_a_player_took_to_end(patch):
     patch.setattr(PlayerHandle, "extra_s", property(lambda _: 0.0, lambda *_: None), raising=False)
 
 
+def take_the_time_of_gaps_for_ours(patch):
+    shorten_phases(patch)
+    patch.setattr(HostMemory, "_counting_gaps", lambda _: contextlib.nullcontext())
+
+
 def shorten_phases(patch):
     phase = Context.phase
     patch.setattr(Context, "phase", lambda self, name, *_, **__: phase(self, name, SHORT_S, PATIENCE))
@@ -383,6 +388,7 @@ DEFENCES = [
     Defence("memory is watched", look_away_from_memory, "exploits/abuse_memory_of_no_process", keeps_its_memory),
     Defence("no locks of open files", allow_locks_of_open_files, "exploits/abuse_locks_for_its_end", holds_the_machine),
     Defence("the end of a player counts", forget_how_long_a_player_took_to_end, "exploits/abuse_family_for_its_end", ends_as_ours, TIMED),
+    Defence("the time of gaps counts", take_the_time_of_gaps_for_ours, "exploits/abuse_gaps_in_the_output", ends_as_ours, TIMED),
     Defence("hidden memory is noticed", take_a_hidden_process_for_a_fault_of_ours, "exploits/tamper_unreadable_process", ends_as_ours),
     Defence("every call counts", ignore_slow_calls, "exploits/timing_slow_calls", rests_for_nothing, TIMED),
     Defence("/proc is read-only", let_players_write_to_proc, "defences/lowest_share", lowers_all_players),
@@ -466,9 +472,10 @@ def test_zeros_from_the_last_call_are_a_wrong_answer(name):
     assert attack(f"defences/{name}", Mode.TEST).verdict is Verdict.WRONG_ANSWER
 
 
-def test_a_player_that_takes_long_to_end_exceeds_the_time_limit(monkeypatch):
+@pytest.mark.parametrize("name", ["abuse_family_for_its_end", "abuse_gaps_in_the_output"])
+def test_time_that_a_player_costs_the_referee_counts_as_its_own(name, monkeypatch):
     shorten_phases(monkeypatch)
-    assert attack("exploits/abuse_family_for_its_end", TIMED).verdict is Verdict.TIME_LIMIT_EXCEEDED
+    assert attack(f"exploits/{name}", TIMED).verdict is Verdict.TIME_LIMIT_EXCEEDED
 
 
 def test_a_process_hiding_its_memory_from_an_unprivileged_judge_is_a_violation(monkeypatch):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -78,7 +80,17 @@ class HostMemory:
 
     def collect(self, done: Done, flat: Flattened) -> Any:
         """Copy the output that the player describes."""
-        return collect(done.output, self._read, flat.span_bytes)
+        has_gaps = not all(spec.is_dense for spec in tensors_of(done.output))
+        with self._counting_gaps() if has_gaps else contextlib.nullcontext():
+            return collect(done.output, self._read, flat.span_bytes)
+
+    @contextlib.contextmanager
+    def _counting_gaps(self) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.orders.gaps_s += time.monotonic() - began
 
     def _poison_output(self) -> None:
         """Overwrite the last call's output, so that a stale buffer cannot pass as the next answer."""
@@ -87,7 +99,8 @@ class HostMemory:
                 if spec.is_dense:
                     self._poison(spec.address, spec.span_bytes)
                 else:
-                    self._poison_elements(spec)
+                    with self._counting_gaps():
+                        self._poison_elements(spec)
             except OSError as error:
                 if error.errno != errno.EFAULT:
                     raise self._fault(error, Verdict.RUN_TIME_ERROR, "") from None

@@ -36,7 +36,7 @@ class OutOfTime(JudgeError):
 
 
 class Phase:
-    """A part of a judging with a time limit, and the time spent in each side's windows."""
+    """A part of a judging with a time limit, and the time that each side has taken of it."""
 
     def __init__(self, name: str, deadline: Deadline, import_s: float = IMPORT_S) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Phase:
             yield
         except Foul as foul:
             caught = foul
-        self.charge(side, orders.running_s - orders.starved_s)
+        self.charge(side, orders.running_s - orders.starved_s + orders.gaps_s)
         if caught:
             raise self._blame(side, case, caught)
 
