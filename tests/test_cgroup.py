@@ -1,5 +1,6 @@
 """Control groups: reading their files, making ours, and removing them."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -21,6 +22,22 @@ def group():
     yield group
     group.remove()
     assert not group.folder.exists()
+
+
+@pytest.fixture
+def limited_to_a_gigabyte():
+    """The file of a group with a memory limit, to which a process writes its pid to enter the group."""
+    version_1 = [(group, "memory.limit_in_bytes") for _, group in cgroup._mounted_groups("cgroup", "memory")]
+    bases = [base for base in cgroup.find_bases() if "memory" in cgroup.delegate_controllers(base)]
+    for group, limit in [*version_1, *((base, "memory.max") for base in bases)]:
+        folder = group / f"limited-{os.getpid()}"
+        with contextlib.suppress(OSError):
+            folder.mkdir()
+            (folder / limit).write_text(str(1 << 30))
+            yield folder / "cgroup.procs"
+            folder.rmdir()
+            return
+    pytest.skip("no group with a memory controller that we may write to on this machine")
 
 
 @pytest.fixture
@@ -82,6 +99,12 @@ def test_only_the_limits_that_a_group_has_are_set(tmp_path):
         "memory.oom.group": "1",
         "pids.max": "64",
     }
+
+
+def test_a_machines_memory_is_at_most_what_its_container_may_use(limited_to_a_gigabyte):
+    enter = f"open({str(limited_to_a_gigabyte)!r}, 'w').write('0')"
+    code = f"{enter}; from harness.processes.watched_memory import MACHINE_BYTES; print(MACHINE_BYTES)"
+    assert int(subprocess.check_output([sys.executable, "-c", code])) == 1 << 30
 
 
 def test_our_group_is_a_child_of_one_of_the_bases(group):

@@ -12,6 +12,7 @@ systemd's `Delegate=yes` and `DelegateSubgroup=`.  Freezing works without delega
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import secrets
@@ -66,15 +67,40 @@ def find_bases() -> list[Path]:
 
 
 def _own_groups() -> Iterator[Path]:
-    own = re.search(r"^0::(/.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
+    for mounted, group in _mounted_groups("cgroup2"):
+        yield group
+        if group != mounted:
+            yield group.parent
+
+
+def _mounted_groups(kind: str, controller: str = "") -> Iterator[tuple[Path, Path]]:
+    """Each folder where a hierarchy of this kind, with this controller, is mounted, and our group in it."""
+    own = re.search(rf"^\d+:(?:.*,)?{controller}(?:,.*)?:(/.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        fields = line.split()
-        if own and " - cgroup2 " in line:
-            mounted, below = Path(fields[4]), os.path.relpath(own[1], fields[3])
-            group = mounted if below.startswith("..") else mounted / below
-            yield group
-            if group != mounted:
-                yield group.parent
+        mount, _, source = line.partition(" - ")
+        filesystem, *_, options = source.split()
+        if own and filesystem == kind and (not controller or controller in options.split(",")):
+            root, mounted = mount.split()[3:5]
+            below = os.path.relpath(own[1], root)
+            yield Path(mounted), Path(mounted) if below.startswith("..") else Path(mounted, below)
+
+
+def find_memory_limit() -> float:
+    """The limit of our own group in bytes, or of a group above it if that is lower; infinite without one."""
+    limits = [math.inf]
+    for kind, controller, name in (("cgroup2", "", "memory.max"), ("cgroup", "memory", "memory.limit_in_bytes")):
+        for mounted, group in _mounted_groups(kind, controller):
+            above = [group, *group.parents]
+            files = [folder / name for folder in above[: above.index(mounted) + 1]]
+            limits += [int(limit) for file in files if (limit := _read_limit(file)).isdecimal()]
+    return min(limits)
+
+
+def _read_limit(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
 
 
 def delegate_controllers(group: Path) -> set[str]:

@@ -116,7 +116,7 @@ class LimitedMemory:
 
     def check(self) -> None:
         if self._count("oom"):
-            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used more than {self._limit_bytes / 2**30:g} GiB of memory.")
+            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used more than {self._limit_bytes / 2**30:.3g} GiB of memory.")
 
     look = check
 

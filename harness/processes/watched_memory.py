@@ -24,7 +24,8 @@ from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
+MACHINE_BYTES = int(min(os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES, cgroup.find_memory_limit()))
+"""The machine's memory; in a container with a limit, that."""
 _LEFT = 0.04
 """A machine with a smaller share of its memory available is about to run out."""
 _LOOKING = 0.05
@@ -110,7 +111,7 @@ class MeasuredMemory(ABC):
 
     @property
     def _allowed(self) -> str:
-        return f"the limit is {self._limit_bytes / 2**30:g} GiB"
+        return f"the limit is {self._limit_bytes / 2**30:.3g} GiB"
 
     @property
     def _kept(self) -> int:

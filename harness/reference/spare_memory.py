@@ -29,7 +29,7 @@ class SpareMemory:
 
     def __init__(self) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[5])
-        self._most_bytes = pages * resource.getpagesize() + int(_SHARE * Meminfo.read().available)
+        self._most_bytes = pages * resource.getpagesize() + int(_SHARE * min(Meminfo.read().available, MACHINE_BYTES))
         self._depth = 0
         self._before = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
