@@ -1,6 +1,7 @@
 """Shared by all tests: fixtures, the order and places of the tests, tests that run alone, messages of failures."""
 
 import contextlib
+import enum
 import fcntl
 import functools
 import gc
@@ -30,12 +31,14 @@ LONG = [line for line in LONG_TESTS.read_text(encoding="utf-8").splitlines() if 
 PART = pytest.StashKey[tuple[Path, bool]]()
 """The previous test's file, and whether it ran alone."""
 LOCKS = Path(os.environ.get("TESTS_LOCKS", HERE))
-"""The folder with the two files to lock; several copies of the repository may share it."""
-LOCK = pytest.StashKey[object]()
-"""The lock that a test that runs alone passes to the next one."""
+"""The folder with the files to lock; several copies of the repository may share it."""
+LOCK = pytest.StashKey[contextlib.ExitStack]()
+"""The locks that a test passes to the next one, if both run alone or both run without other judges."""
 SLOWEST_FIRST = (
-    "test_exploits",
     "test_workflow_scenarios",
+    "test_scenarios",
+    "test_failures",
+    "test_exploits",
     "test_judge",
     "test_check_gpu",
     "test_defences",
@@ -44,8 +47,6 @@ SLOWEST_FIRST = (
     "test_controls",
     "test_ci_check",
     "test_sealed",
-    "test_scenarios",
-    "test_failures",
     "test_sandbox",
     "test_reconcile",
     "test_script",
@@ -57,7 +58,8 @@ SLOWEST_FIRST = (
     "test_whole_way",
     "test_walk",
 )
-"""So that all processes end at about the same time.  All other files follow in the order of their names."""
+"""So that all processes end at about the same time.  All other files follow in the order of their names.  The first of
+these judge nothing, so they run beside the tests that no other judge may disturb."""
 APART = {"tests/test_exploits.py": "[timing_"}
 """Files whose tests take longer than one process should run: those that contain this text run in another process."""
 ALONE = pytest.StashKey[Path]()
@@ -182,7 +184,7 @@ def pytest_configure_node(node):
 
 
 class AloneFirst(LoadFileScheduling):
-    """First the tests that run alone, all in one process; then each file's other tests in one process."""
+    """First the tests that run alone or without other judges, all in one process; then the others, file by file."""
 
     @functools.cached_property
     def _alone(self):
@@ -243,9 +245,9 @@ def pytest_collection_modifyitems(config, items):
         long = [item for item in items if any(is_named(name, item.nodeid) for name in LONG)]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
-    items.sort(key=lambda item: (not _is_alone(item), _place(item)))
+    items.sort(key=lambda item: (_company(item), _place(item)))
     if getattr(config, "workerinput", {}).get("workerid") == "gw0":
-        names = [item.nodeid for item in items if _is_alone(item)]
+        names = [item.nodeid for item in items if _company(item) < Company.JUDGES]
         Path(config.workerinput["alone"]).write_text("\n".join(names), encoding="utf-8")
 
 
@@ -275,32 +277,60 @@ def _place(item):
 # ---------------------------------------------------------------------- what a test needs
 
 
+class Company(enum.IntEnum):
+    """What may run beside a test."""
+
+    NOTHING = 0
+    NO_JUDGES = 1
+    JUDGES = 2
+
+
+def _company(item):
+    if _is_alone(item):
+        return Company.NOTHING
+    return Company.NO_JUDGES if item.get_closest_marker("only_judge") else Company.JUDGES
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
     """A test that runs alone waits until the other processes' tests have ended, and they wait for it.
 
-    They wait for all tests that run alone in a row: otherwise the processes would wait for each other after every test.
+    They wait for all such tests in a row: otherwise the processes would wait for each other after every test.
     """
-    lock = item.config.stash.get(LOCK, None) or _locked(fcntl.LOCK_EX if _is_alone(item) else fcntl.LOCK_SH)
+    locks = item.config.stash.get(LOCK, None) or _locks_of(item)
     _take_cores(item)
     try:
         return (yield)
     finally:
-        is_kept = _is_alone(item) and nextitem is not None and _is_alone(nextitem)
-        item.config.stash[LOCK] = lock if is_kept else None
+        company = _company(item)
+        is_kept = company < Company.JUDGES and nextitem is not None and _company(nextitem) == company
+        item.config.stash[LOCK] = locks if is_kept else None
         if not is_kept:
+            locks.close()
+
+
+def _locks_of(item):
+    company = _company(item)
+    locks = contextlib.ExitStack()
+    locks.enter_context(_locked("conftest.py", "cores.py", is_shared=company > Company.NOTHING))
+    if not item.get_closest_marker("judges_nothing"):
+        locks.enter_context(_locked("judge_sessions.py", "loads.py", is_shared=company != Company.NO_JUDGES))
+    return locks
+
+
+@contextlib.contextmanager
+def _locked(name, door_name, *, is_shared):
+    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    with open(LOCKS / name, "rb") as lock:
+        with open(LOCKS / door_name, "rb") as door:
+            # While a test waits for the exclusive lock, it holds the door's lock, so no other test begins.
+            fcntl.flock(door, kind)
+            fcntl.flock(lock, kind)
+            fcntl.flock(door, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:
             fcntl.flock(lock, fcntl.LOCK_UN)  # a child that a test has left behind would keep holding it
-            lock.close()
-
-
-def _locked(kind):
-    lock = open(LOCKS / "conftest.py", "rb")
-    with open(LOCKS / "cores.py", "rb") as door:
-        # While a test that runs alone waits, it holds the door's lock, so no other test begins.
-        fcntl.flock(door, kind)
-        fcntl.flock(lock, kind)
-        fcntl.flock(door, fcntl.LOCK_UN)
-    return lock
 
 
 def _take_cores(item):

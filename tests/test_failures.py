@@ -21,6 +21,8 @@ from scripts.github.gh import GitHub
 from tests.competition import SOURCE, Make, Scene, digest_of, path_of
 from tests.github_server import Failure, Pull, Run, Way
 
+pytestmark = pytest.mark.judges_nothing
+
 API, GIT, PUSH = "* /[rg]*/*", "* */kernels.git/*", "POST */kernels.git/git-receive-pack"
 CALLS = 11
 """The calls of a first submission; see test_requests_per_board.py."""

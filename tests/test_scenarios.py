@@ -40,6 +40,8 @@ from tests.competition import (
 )
 from tests.github_server import Event, Pull, User
 
+pytestmark = pytest.mark.judges_nothing
+
 SOON = timedelta(minutes=10)
 BOBS = b"def custom_kernel(data):\n    return data[0].add(data[1])\n"
 CAROLS = b"def custom_kernel(data):\n    return data[1] + data[0]\n"

@@ -1,6 +1,6 @@
 """Competitions through the shipped workflows: somebody acts, the workflows run, and the test checks the result.
 
-Except in one test, a stand-in writes an honest judge's artifact at once, instead of judging.
+A stand-in writes an honest judge's artifact at once, instead of judging.
 """
 
 import atexit
@@ -50,7 +50,10 @@ from tests.github_server.git import GitRepository
 from tests.github_server.settings_api import SITE
 from tests.github_server.world import Budget
 
-pytestmark = pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup")
+pytestmark = [
+    pytest.mark.judges_nothing,
+    pytest.mark.skipif(find_node() is None, reason="Node's packages are missing: make setup"),
+]
 
 SHIPPED = (".github", "harness", "scripts", "site", "submissions", "requirements.lock", "pyproject.toml")
 JUDGE = "python3 -I bundle/harness.pyz judge"

@@ -134,7 +134,7 @@ class Workshop:
         self._is_closed = False
         self._locks = folder / "locks"
         self._locks.mkdir()
-        for name in ("conftest.py", "cores.py"):
+        for name in ("conftest.py", "cores.py", "judge_sessions.py", "loads.py"):
             (self._locks / name).touch()
         for number in range(copies):
             copy = folder / f"copy{number}"
