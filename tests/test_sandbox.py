@@ -233,7 +233,7 @@ def test_the_sandbox_notices_a_process_that_executes_an_unreadable_file(sandbox)
         assert player.hides_its_memory
 
 
-@pytest.mark.only_judge
+@pytest.mark.alone
 def test_the_freezer_lists_all_five_hundred_processes_of_a_player(sandbox):
     source = "import os\nfor _ in range(500):\n    if os.fork() == 0: __import__('time').sleep(60)"
     with sandbox.start_player(entry(source)) as player:
@@ -505,7 +505,7 @@ def test_an_error_raised_at_import_comes_back_as_text(sandbox, source, error):
     assert answer.error == error
 
 
-@pytest.mark.only_judge
+@pytest.mark.alone
 def test_a_fork_bomb_is_contained_in_its_sandbox(sandbox):
     with sandbox.start_player(
         entry("import os\nfor _ in range(2000): os.fork() or __import__('time').sleep(60)")
