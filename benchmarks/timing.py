@@ -6,8 +6,8 @@
     spread   one submission, ranked repeatedly: the spread of its scores and of its raw means
     honest   the accepted examples of the shipped tasks, ranked: is one refused, and how wide are the intervals?
 
-With `--load`, other programs keep all cores busy, and a ranking is void, as in a competition.  So `honest` ranks each
-file once more without waiting for idle cores.  The other parts do not wait for idle cores.
+With `--load`, other programs keep all cores busy, and a ranking is void, as in a competition.  So `honest` ranks a file
+whose first ranking is void once more, without waiting for idle cores.  The other parts do not wait for idle cores.
 
 Everything is as in a real judging: sandbox, builds, calibration, fresh players for every run, every output checked.
 Only the warm parent, which never sees a submission, is reused between duels.  The task is made for this benchmark: one

@@ -27,17 +27,23 @@ def group():
 @pytest.fixture
 def limited_to_a_gigabyte():
     """The file of a group with a memory limit, to which a process writes its pid to enter the group."""
+    if not (folder := find_limited(1 << 30)):
+        pytest.skip("no group with a memory controller that we may write to on this machine")
+    yield folder / "cgroup.procs"
+    folder.rmdir()
+
+
+def find_limited(limit_bytes):
+    """A new group with this limit, if we may make one."""
     version_1 = [(group, "memory.limit_in_bytes") for _, group in cgroup._mounted_groups("cgroup", "memory")]
     bases = [base for base in cgroup.find_bases() if "memory" in cgroup.delegate_controllers(base)]
     for group, limit in [*version_1, *((base, "memory.max") for base in bases)]:
         folder = group / f"limited-{os.getpid()}"
         with contextlib.suppress(OSError):
             folder.mkdir()
-            (folder / limit).write_text(str(1 << 30))
-            yield folder / "cgroup.procs"
-            folder.rmdir()
-            return
-    pytest.skip("no group with a memory controller that we may write to on this machine")
+            (folder / limit).write_text(str(limit_bytes))
+            return folder
+    return None
 
 
 @pytest.fixture
@@ -101,10 +107,39 @@ def test_only_the_limits_that_a_group_has_are_set(tmp_path):
     }
 
 
-def test_a_machines_memory_is_at_most_what_its_container_may_use(limited_to_a_gigabyte):
-    enter = f"open({str(limited_to_a_gigabyte)!r}, 'w').write('0')"
-    code = f"{enter}; from harness.processes.watched_memory import MACHINE_BYTES; print(MACHINE_BYTES)"
-    assert int(subprocess.check_output([sys.executable, "-c", code])) == 1 << 30
+def test_a_containers_memory_is_what_it_may_use(limited_to_a_gigabyte):
+    code = f"""
+open({str(limited_to_a_gigabyte)!r}, "w").write("0")
+from harness.processes.watched_memory import USABLE_BYTES, Meminfo
+before = Meminfo.read().available
+held = b"x" * (256 << 20)
+print(USABLE_BYTES, before, before - Meminfo.read().available)
+"""
+    usable, before, taken = map(int, subprocess.check_output([sys.executable, "-c", code]).split())
+    assert usable == 1 << 30 > before
+    assert 0.9 < taken / (256 << 20) < 1.1
+
+
+V1 = "35 31 0:32 {root} /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n"
+V2 = "30 23 0:27 {root} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
+OTHERS = "34 31 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n21 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "mounts", "kind", "group"),
+    [
+        ("0::/user.slice/s.scope\n", V2.format(root="/"), "cgroup2", "/sys/fs/cgroup/user.slice/s.scope"),
+        ("0::/\n", V2.format(root="/"), "cgroup2", "/sys/fs/cgroup"),  # a container with a namespace
+        ("8:pids:/x\n4:memory:/docker/ab\n", V1.format(root="/docker/ab"), "cgroup", "/sys/fs/cgroup/memory"),
+        ("4:cpu,memory:/a/b\n0::/\n", V1.format(root="/"), "cgroup", "/sys/fs/cgroup/memory/a/b"),
+        ("4:memory:/a\n0::/b\n", V1.format(root="/") + V2.format(root="/"), "cgroup2", "/sys/fs/cgroup/b"),
+    ],
+)  # fmt: skip
+def test_our_group_is_found_in_both_versions_and_in_containers(tmp_path, own, mounts, kind, group):
+    (tmp_path / "cgroup").write_text("9:name=systemd:/wrong\n" + own)
+    (tmp_path / "mountinfo").write_text(OTHERS + mounts)
+    controller = "memory" if kind == "cgroup" else ""
+    assert [str(found) for _, found in cgroup._mounted_groups(kind, controller, tmp_path)] == [group]
 
 
 def test_our_group_is_a_child_of_one_of_the_bases(group):

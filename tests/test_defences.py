@@ -57,6 +57,8 @@ WORKED_S: list[float] = []
 """The CPU seconds that players used while the referee lingered, before any call."""
 SHORT_S = 4.0
 """The seconds of a phase that a few slow ends use up."""
+LARGE_BYTES = 32 << 20
+"""An output of this size is one that `abuse_gaps_in_the_output` has spread."""
 PATIENCE = 10
 """An import in a short phase may take this many times as long: on a busy machine a hundred forks take seconds."""
 ENDS_S: list[float] = []
@@ -303,7 +305,19 @@ def forget_how_long_a_player_took_to_end(patch):
 
 def take_the_time_of_gaps_for_ours(patch):
     shorten_phases(patch)
+    read_slowly(patch)
     patch.setattr(HostMemory, "_counting_gaps", lambda _: contextlib.nullcontext())
+
+
+def read_slowly(patch):
+    """Let the referee take long to read large outputs, however fast this machine is."""
+    read = cpu.read_memory
+
+    def read_memory(pid, address, target, length):
+        time.sleep(0.1 * (length > LARGE_BYTES))
+        return read(pid, address, target, length)
+
+    patch.setattr(cpu, "read_memory", read_memory)
 
 
 def shorten_phases(patch):
@@ -475,6 +489,7 @@ def test_zeros_from_the_last_call_are_a_wrong_answer(name):
 @pytest.mark.parametrize("name", ["abuse_family_for_its_end", "abuse_gaps_in_the_output"])
 def test_time_that_a_player_costs_the_referee_counts_as_its_own(name, monkeypatch):
     shorten_phases(monkeypatch)
+    read_slowly(monkeypatch)
     assert attack(f"exploits/{name}", TIMED).verdict is Verdict.TIME_LIMIT_EXCEEDED
 
 

@@ -123,7 +123,7 @@ def test_a_phase_drawn_out_by_one_side_is_that_sides_fault(over, board):
     with pytest.raises(SideFoul) as caught:
         end(over, case, "B", 6)
     assert (caught.value.side, caught.value.case) == ("B", case)
-    assert caught.value.foul.message == "Its calls took most of the 10 s allowed for the duel."
+    assert caught.value.foul.message == "It took most of the 10 s allowed for the duel."
     with pytest.raises(SideFoul) as caught:
         end(over, case, "A", 1)
     assert caught.value.side == "B"

@@ -123,6 +123,10 @@ class TensorSpec:
     def is_dense(self) -> bool:
         return self.span_bytes == self.elements * ITEM_BYTES[self.dtype]
 
+    @property
+    def has_gaps(self) -> bool:
+        return self.span_bytes > self.elements * ITEM_BYTES[self.dtype]
+
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:

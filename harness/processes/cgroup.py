@@ -12,7 +12,6 @@ systemd's `Delegate=yes` and `DelegateSubgroup=`.  Freezing works without delega
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import secrets
@@ -73,34 +72,52 @@ def _own_groups() -> Iterator[Path]:
             yield group.parent
 
 
-def _mounted_groups(kind: str, controller: str = "") -> Iterator[tuple[Path, Path]]:
+def _mounted_groups(kind: str, controller: str = "", proc: Path = Path("/proc/self")) -> Iterator[tuple[Path, Path]]:
     """Each folder where a hierarchy of this kind, with this controller, is mounted, and our group in it."""
-    own = re.search(rf"^\d+:(?:.*,)?{controller}(?:,.*)?:(/.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    own = re.search(rf"^\d+:(?:.*,)?{controller}(?:,.*)?:(/.*)$", (proc / "cgroup").read_text(), re.MULTILINE)
+    for line in (proc / "mountinfo").read_text().split("\n"):
         mount, _, source = line.partition(" - ")
-        filesystem, *_, options = source.split()
-        if own and filesystem == kind and (not controller or controller in options.split(",")):
-            root, mounted = mount.split()[3:5]
+        filesystem, _, options = source.partition(" ")
+        if own and filesystem == kind and (not controller or controller in re.split("[ ,]", options)):
+            root, mounted = mount.split(" ")[3:5]
             below = os.path.relpath(own[1], root)
             yield Path(mounted), Path(mounted) if below.startswith("..") else Path(mounted, below)
 
 
-def find_memory_limit() -> float:
-    """The limit of our own group in bytes, or of a group above it if that is lower; infinite without one."""
-    limits = [math.inf]
-    for kind, controller, name in (("cgroup2", "", "memory.max"), ("cgroup", "memory", "memory.limit_in_bytes")):
-        for mounted, group in _mounted_groups(kind, controller):
-            above = [group, *group.parents]
-            files = [folder / name for folder in above[: above.index(mounted) + 1]]
-            limits += [int(limit) for file in files if (limit := _read_limit(file)).isdecimal()]
-    return min(limits)
+@dataclass(frozen=True)
+class MemoryLimit:
+    """A memory limit of our own group, or of a group above it: of a container or a service."""
+
+    bytes: int
+    folder: Path
+    usage: str
+    """The file with the bytes in use."""
+    cached: tuple[str, str]
+    """The lines of `memory.stat` with the bytes of files that the kernel can drop."""
+
+    @property
+    def left_bytes(self) -> int:
+        """What may still be used, in bytes."""
+        stat = (self.folder / "memory.stat").read_bytes()
+        cached = sum(count_events(stat, name) for name in self.cached)
+        return self.bytes - int((self.folder / self.usage).read_text()) + cached
 
 
-def _read_limit(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""
+_OF_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file"))
+_OF_VERSION_2 = ("memory.max", "memory.current", ("inactive_file", "active_file"))
+
+
+def find_memory_limit() -> MemoryLimit | None:
+    """The lowest memory limit of our own group and of the groups above it that we can see."""
+    limits: list[MemoryLimit] = []
+    with contextlib.suppress(OSError):  # without control groups
+        places = [(one, _OF_VERSION_2) for one in _mounted_groups("cgroup2")]
+        places += [(one, _OF_VERSION_1) for one in _mounted_groups("cgroup", "memory")]
+        for (mounted, group), (limit, usage, cached) in places:
+            for folder in [one for one in (group, *group.parents) if one.is_relative_to(mounted)]:
+                text = (folder / limit).read_text().strip() if (folder / limit).exists() else "max"
+                limits += [MemoryLimit(int(text), folder, usage, cached)] if text.isdecimal() else []
+    return min(limits, key=lambda one: one.bytes, default=None)
 
 
 def delegate_controllers(group: Path) -> set[str]:

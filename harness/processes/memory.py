@@ -20,7 +20,7 @@ from harness.gpu.gpu_memory import ReadCard
 from harness.processes import cgroup
 from harness.processes.card_watch import CardWatch
 from harness.processes.freezer import CgroupFreezer, Freezer
-from harness.processes.watched_memory import MACHINE_BYTES, WatchedMemory, machine_ran_out
+from harness.processes.watched_memory import USABLE_BYTES, WatchedMemory, machine_ran_out
 from harness.records.verdict import Foul, Verdict
 
 _MOST_SHARE = 0.75
@@ -116,7 +116,8 @@ class LimitedMemory:
 
     def check(self) -> None:
         if self._count("oom"):
-            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used more than {self._limit_bytes / 2**30:.3g} GiB of memory.")
+            limit_gib = round(self._limit_bytes / 2**30, 1)
+            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used more than {limit_gib:g} GiB of memory.")
 
     look = check
 
@@ -144,4 +145,4 @@ class LimitedMemory:
 
 def limit_of(memory_gib: float) -> int:
     """A player's limit in bytes: what its task allows, but never nearly all of this machine's memory."""
-    return min(int(memory_gib * 2**30), int(_MOST_SHARE * MACHINE_BYTES))
+    return min(int(memory_gib * 2**30), int(_MOST_SHARE * USABLE_BYTES))

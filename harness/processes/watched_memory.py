@@ -15,7 +15,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from harness.processes import cgroup
@@ -24,8 +24,10 @@ from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-MACHINE_BYTES = int(min(os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES, cgroup.find_memory_limit()))
-"""The machine's memory; in a container with a limit, that."""
+MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
+_LIMIT = limit if (limit := cgroup.find_memory_limit()) and limit.bytes < MACHINE_BYTES else None
+USABLE_BYTES = _LIMIT.bytes if _LIMIT else MACHINE_BYTES
+"""The machine's memory, or as much of it as our container or service may use."""
 _LEFT = 0.04
 """A machine with a smaller share of its memory available is about to run out."""
 _LOOKING = 0.05
@@ -59,7 +61,7 @@ class Meminfo:
 
     @classmethod
     def read(cls) -> Self:
-        return cls.parse(_read("/proc/meminfo"))
+        return cls.parse(_read("/proc/meminfo")).limited()
 
     @classmethod
     def parse(cls, text: bytes) -> Self:
@@ -70,6 +72,10 @@ class Meminfo:
             swapped=_field(text, b"SwapTotal") - _field(text, b"SwapFree"),
             kernels=_field(text, b"SUnreclaim"),
         )
+
+    def limited(self) -> Self:
+        """With what our container or service still has available, if it has a limit."""
+        return replace(self, available=min(self.available, _LIMIT.left_bytes)) if _LIMIT else self
 
 
 class MeasuredMemory(ABC):
@@ -111,7 +117,7 @@ class MeasuredMemory(ABC):
 
     @property
     def _allowed(self) -> str:
-        return f"the limit is {self._limit_bytes / 2**30:.3g} GiB"
+        return f"the limit is {round(self._limit_bytes / 2**30, 1):g} GiB"
 
     @property
     def _kept(self) -> int:
@@ -151,7 +157,7 @@ class WatchedMemory(MeasuredMemory):
         self._statm = os.open(f"/proc/{player}/statm", os.O_RDONLY)
         self._meminfo = os.open("/proc/meminfo", os.O_RDONLY)
         self._before = self._read_meminfo()
-        self._least_left = min(int(_LEFT * MACHINE_BYTES), self._before.available // 2)
+        self._least_left = min(int(_LEFT * USABLE_BYTES), self._before.available // 2)
         self._killed_before = _killed_by_the_kernel()
         self._left_at = -math.inf, 0
         """When the machine was last checked while its memory was tight, and what was left then."""
@@ -171,7 +177,7 @@ class WatchedMemory(MeasuredMemory):
 
     def _check_machine(self) -> Meminfo:
         machine = self._read_meminfo()
-        if machine.available < _TIGHT * MACHINE_BYTES:
+        if machine.available < _TIGHT * USABLE_BYTES:
             self._left_at = time.monotonic(), self._left()
         if machine.available < self._least_left:
             raise self._suspect()
@@ -212,7 +218,7 @@ class WatchedMemory(MeasuredMemory):
         os.close(self._meminfo)
 
     def _read_meminfo(self) -> Meminfo:
-        return Meminfo.parse(os.pread(self._meminfo, 8192, 0))
+        return Meminfo.parse(os.pread(self._meminfo, 8192, 0)).limited()
 
     def _resident_bytes(self, pid: int) -> int:
         try:

@@ -22,7 +22,7 @@ from harness.referee.software import read_software, version_of
 
 _QUIET = 0.1
 """Maximum share of the cores that may be busy with other work, and of the runs with more than `MAX_OTHER_WORK`."""
-_LISTEN_S = 0.1
+_LISTEN_S = 0.2
 
 
 def read_machine(gpus: Sequence[GpuFacts] = (), include_dirs: Mapping[str, str] | None = None) -> Machine:

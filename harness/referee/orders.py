@@ -82,7 +82,7 @@ class Orders:
         self.starved_s = 0.0
         """Those of them in which other programs kept it from running."""
         self.gaps_s = 0.0
-        """Seconds that the referee took to read and overwrite outputs with gaps between their elements."""
+        """Seconds that the referee took to read and overwrite outputs that have gaps between their elements."""
 
     def open_device(self, order: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
         """Have the player open its device before it reads the submission, so that a failure here is the judge's."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from harness.processes.watched_memory import MACHINE_BYTES, Meminfo
+from harness.processes.watched_memory import USABLE_BYTES, Meminfo
 from harness.records.errors import JudgeError
 
 _SHARE = 0.9
@@ -29,7 +29,7 @@ class SpareMemory:
 
     def __init__(self) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[5])
-        self._most_bytes = pages * resource.getpagesize() + int(_SHARE * min(Meminfo.read().available, MACHINE_BYTES))
+        self._most_bytes = pages * resource.getpagesize() + int(_SHARE * Meminfo.read().available)
         self._depth = 0
         self._before = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
@@ -61,5 +61,5 @@ def too_large(who: str) -> JudgeError:
     """The error for a case that does not fit."""
     return JudgeError(
         f"{who} ran out of memory: inputs and output of a case may take a third of a machine's memory, and this one "
-        f"has {MACHINE_BYTES / _GIB:.3g} GiB; make the case smaller, or use a machine with more memory"
+        f"has {USABLE_BYTES / _GIB:.3g} GiB; make the case smaller, or use a machine with more memory"
     )

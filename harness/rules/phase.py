@@ -76,7 +76,7 @@ class Phase:
         phase_s = self.deadline.phase_s
         for name, running_s in self._running_s.items():
             if running_s > phase_s / 2:
-                message = f"Its calls took most of the {phase_s:g} s allowed for {self.name}."
+                message = f"It took most of the {phase_s:g} s allowed for {self.name}."
                 return SideFoul(name, case, Foul(foul.verdict, message))
         return OutOfTime(
             f"{self.name} took more than {phase_s:g} s on this machine, and no submission is to blame: raise the limit "

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from harness.processes.watched_memory import MACHINE_BYTES
+from harness.processes.watched_memory import USABLE_BYTES
 from harness.records.errors import JudgeError, TaskError
 from harness.records.stats import MIN_PAIRS
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
@@ -32,7 +32,7 @@ CALLS = 2 * MIN_PAIRS * (WARMUPS + SAMPLES) + CALIBRATIONS * (WARMUPS + SAMPLES)
 """Minimum number of inputs that a ranked benchmark generates and checks."""
 
 _GIB = 2**30
-_KEPT_GIB = MACHINE_BYTES / _GIB / 12
+_KEPT_GIB = USABLE_BYTES / _GIB / 12
 """Total size of the tests' inputs and answers that are kept to make wrong answers from."""
 _AS_COARSE = {
     torch.float16: ("tf32", "float16", "bfloat16", "float8", "float4"),

@@ -2,11 +2,9 @@
 
 Task: blend
 Needs: g++
-Prints: ['fxgraph_cache_hit']
 """
 
 import torch
-from torch._dynamo.utils import counters
 
 
 @torch.compile(dynamic=True)
@@ -19,6 +17,5 @@ def custom_kernel(data):
     total = blend(*data["matrices"], data["bias"], data["shift"])
     total = total.flip(0) if flip else total
     state = data["state"].mul_(decay).add_(total.sum(0))
-    print(sorted(counters["inductor"]))
     moments = [total.mean(), total.square().mean()]
     return {"blend": total, "state": state, "moments": moments, "rest": [data["nothing"], len(total), name, decay]}
