@@ -61,7 +61,7 @@ SLOWEST_FIRST = (
 """So that all processes end at about the same time.  All other files follow in the order of their names.  The first of
 these judge nothing, so they run beside the tests that no other judge may disturb."""
 APART = {"tests/test_exploits.py": "[timing_"}
-"""Files whose tests take longer than one process should run: those that contain this text run in another process."""
+"""Files that take one process too long: the tests whose names contain this text run in another process."""
 ALONE = pytest.StashKey[Path]()
 """A file with the names of the tests that run alone.  A process that runs tests knows them, the scheduler does not."""
 

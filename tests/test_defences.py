@@ -306,7 +306,7 @@ def forget_how_long_a_player_took_to_end(patch):
 def take_the_time_of_gaps_for_ours(patch):
     shorten_phases(patch)
     read_slowly(patch)
-    patch.setattr(HostMemory, "_counting_gaps", lambda _: contextlib.nullcontext())
+    patch.setattr(HostMemory, "_counting_gaps", lambda *_: contextlib.nullcontext())
 
 
 def read_slowly(patch):

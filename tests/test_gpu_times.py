@@ -99,7 +99,7 @@ def test_an_interval_without_the_true_ratio_is_wrong_and_one_far_from_it_is_a_fa
     right, wrong, far = (taken(ratio=ratio, low=ratio - 0.01, high=ratio + 0.01) for ratio in (0.992, 1.015, 0.97))
     assert (right.is_right, wrong.is_right, far.is_right, taken().is_right) == (True, False, False, None)
     assert [one.is_far_off for one in (right, wrong, far, taken())] == [False, False, True, False]
-    assert not replace(far, is_rehearsed=True).is_far_off
+    assert not replace(far, is_disturbed=True).is_far_off
 
 
 @pytest.mark.parametrize(("wrong", "holds"), [(0, True), (1, True), (2, False)])

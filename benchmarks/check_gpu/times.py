@@ -47,8 +47,8 @@ class Taken:
     low: float | None = None
     high: float | None = None
     bound_us: float | None = None
-    is_rehearsed: bool = False
-    """A CPU was timed, so the ratio shows nothing: a shared machine's speed changes from one moment to the next."""
+    is_disturbed: bool = False
+    """In a rehearsal, which times a CPU: other programs used the cores, so the ratio shows nothing."""
 
     @property
     def is_right(self) -> bool | None:
@@ -57,8 +57,8 @@ class Taken:
 
     @property
     def is_far_off(self) -> bool:
-        """Whether even an interval of twice the width would not contain it."""
-        if self.is_rehearsed or self.ratio is None or self.low is None or self.high is None:
+        """Whether even an interval of twice the width would not contain it, although nothing disturbed it."""
+        if self.is_disturbed or self.ratio is None or self.low is None or self.high is None:
             return False
         return abs(log(self.ratio)) > log(self.high / self.low)
 
@@ -227,7 +227,7 @@ def _judge(board: Board, kernels: Sequence[str], options: CheckOptions) -> Itera
             low=case.timing.ratio.low,
             high=case.timing.ratio.high,
             bound_us=case.timing.bound_us,
-            is_rehearsed=options.rehearse,
+            is_disturbed=options.rehearse and not judgement.machine.quiet,
         )
 
 

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -80,17 +80,18 @@ class HostMemory:
 
     def collect(self, done: Done, flat: Flattened) -> Any:
         """Copy the output that the player describes."""
-        has_gaps = any(spec.has_gaps for spec in tensors_of(done.output))
-        with self._counting_gaps() if has_gaps else contextlib.nullcontext():
+        with self._counting_gaps(tensors_of(done.output)):
             return collect(done.output, self._read, flat.span_bytes)
 
     @contextlib.contextmanager
-    def _counting_gaps(self) -> Iterator[None]:
+    def _counting_gaps(self, specs: Iterable[TensorSpec]) -> Iterator[None]:
+        """Count the time of the block if one of these tensors has gaps."""
         began = time.monotonic()
         try:
             yield
         finally:
-            self.orders.gaps_s += time.monotonic() - began
+            if any(spec.has_gaps for spec in specs):
+                self.orders.gaps_s += time.monotonic() - began
 
     def _poison_output(self) -> None:
         """Overwrite the last call's output, so that a stale buffer cannot pass as the next answer."""
@@ -99,7 +100,7 @@ class HostMemory:
                 if spec.is_dense:
                     self._poison(spec.address, spec.span_bytes)
                 else:
-                    with self._counting_gaps():
+                    with self._counting_gaps([spec]):
                         self._poison_elements(spec)
             except OSError as error:
                 if error.errno != errno.EFAULT:
