@@ -207,13 +207,14 @@ def board_of(kernels: Sequence[TimedKernel], *, rehearse: bool) -> Iterator[Boar
 
 
 def _judge(board: Board, kernels: Sequence[str], options: CheckOptions) -> Iterator[Taken]:
-    from benchmarks.check_gpu.judging import FEW_PAIRS, judge_file
+    from benchmarks.check_gpu.judging import judge_file
     from harness.records.errors import JudgeError
     from harness.records.fields import Mode
+    from harness.records.stats import MIN_PAIRS
     from harness.task.submission import Submission
 
     submission = Submission(login="check-gpu", source=_KERNEL.encode())
-    judgement = judge_file(options, board, submission, Mode.RANKED, FEW_PAIRS if options.rehearse else None)
+    judgement = judge_file(options, board, submission, Mode.RANKED, MIN_PAIRS if options.rehearse else None)
     if judgement.verdict.value != "AC":
         raise JudgeError(f"the kernels got {judgement.verdict}: {judgement.message}")
     for kernel, case in zip(kernels, judgement.benchmarks, strict=True):
