@@ -179,13 +179,31 @@ def test_the_anchor_comes_below_the_rows_and_takes_no_rank() -> None:
     assert " ".join(rows[2]) == "anchor 300.0 µs +100 %"
 
 
+def test_a_baseline_is_below_the_rows_with_its_error() -> None:
+    on = board(baselines=("sum",))
+    vars(on.task).update(title="Vector addition")
+    facts = facts_of(played([Event("org", "sum", 0.25, noise=0.02), Event("ada", "a", 0.5)], on))
+    assert [(one.name, one.judgements) for one in facts.baselines] == [("torch.sum", 1)]
+    lines = [line.split() for line in shown(facts).splitlines()]
+    rows = [" ".join(line) for line in lines if {"ada", "anchor", "torch.sum"} & {*line}]
+    assert rows[1:] == ["torch.sum 25.00 µs 2.0 % −50.0 %", "anchor 100.0 µs +100 %"], rows
+
+
+def test_a_board_without_rows_still_shows_its_baselines() -> None:
+    on = board(baselines=("sum",))
+    vars(on.task).update(title="Vector addition")
+    assert "torch.sum" in shown(facts_of(played([Event("org", "sum", 0.25)], on)))
+
+
 def test_the_page_of_a_board_has_the_anchors_times_below_the_rows(season) -> None:
     folder = season / "_site/matmul/H100"
     published, page = json.loads((folder / "board.json").read_text()), (folder / "index.html").read_text()
     standings, heat = re.findall(r"<tfoot>.*?</tfoot>", page, re.DOTALL)
     gap = published["anchor_us"] / published["rows"][0]["score_us"]["value"]
     assert "<code>slices.py</code>, not ranked" in standings and f"+{gap - 1:.0%}".replace("%", "\u00a0%") in standings
-    assert heat.count("<small>") == len(published["nominal_us"]) == len(published["benchmarks"])
+    unranked = ["Anchor", *(one["name"] for one in published["baselines"])]
+    assert len(unranked) == 2 and all(f">{name}" in standings and f">{name}<" in heat for name in unranked)
+    assert heat.count("<small>") == 2 * len(published["nominal_us"]) == 2 * len(published["benchmarks"])
     assert "slices of 16 of the inner dimension" in page
 
 

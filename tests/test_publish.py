@@ -62,6 +62,7 @@ NOW = START + timedelta(days=40)
 ANCHOR_US = (80.0, 410.0, 2600.0)
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202egnp.\u2066\x1b[31m"
 
+TORCH_SUM = "import torch\n\n\ndef custom_kernel(data):\n    return torch.add(*data)\n"
 TASK_YML = """\
 title: Vector addition
 description: |
@@ -412,6 +413,42 @@ def test_ledger_links_point_to_the_raw_host_of_the_repository() -> None:
         f"https://raw.github.acme.org/kernels/cup/ledger/{place}"
     )
     assert raw_url("", place) == ""
+
+
+@pytest.fixture
+def with_baseline(tmp_path: Path) -> Task:
+    folder = task_folder(tmp_path / "tasks", yml=TASK_YML + "baselines: {torch.add: examples/accepted/sum.py}\n")
+    (folder / "examples/accepted/sum.py").write_text(TORCH_SUM)
+    return load_task(folder)
+
+
+def test_a_board_shows_a_baseline_below_its_rows_without_a_rank(tmp_path: Path, with_baseline: Task) -> None:
+    board = with_baseline.board("CPU")
+    baseline = judged(board, "maintainer", 4.0, source=TORCH_SUM)
+    submission = baseline.submission.model_copy(update={"pull_request": 31})
+    baseline = baseline.model_copy(update={"submission": submission})
+    judgements = [baseline, judged(board, "ada", 2.0, day=1), judged(board, "bob", 1.6, day=2)]
+    site, report = built(tmp_path, with_baseline, judgements, repository="https://github.com/kernels/cup")
+    assert (report.rows, (site / "authors/maintainer").exists()) == (2, False)
+    page = (site / "vectoradd/CPU/index.html").read_text()
+    standings, heat = re.findall(r"<tfoot>.*?</tfoot>", page, re.DOTALL)
+    first, second = re.findall(r"<tr>.*?</tr>", standings, re.DOTALL)
+    assert "torch.add" in first and "<code>sum.py</code>, not ranked" in first and "±" in first
+    assert re.search("\u2212(49|50|51)\\.\\d\u00a0%", first)
+    assert 'href="https://github.com/kernels/cup/pull/31">31<' in first
+    assert "Anchor" in second and heat.count("<small>") == 2 * len(board.benchmarks)
+    assert html.escape(TORCH_SUM.strip().splitlines()[-1].strip()) in Tags(page).text
+    facts = json.loads((site / "vectoradd/CPU/board.json").read_text())
+    assert [row["login"] for row in facts["rows"]] == ["ada", "bob"]
+    (shown,) = facts["baselines"]
+    assert (shown["name"], shown["digest"], shown["judgements"]) == ("torch.add", baseline.submission.digest, 1)
+    assert len(shown["cases"]) == len(board.benchmarks) and shown["score_us"]["value"] < facts["anchor_us"] / 3
+
+
+def test_a_board_with_a_baseline_and_no_rows_names_its_time(tmp_path: Path, with_baseline: Task) -> None:
+    site, _ = built(tmp_path, with_baseline, [judged(with_baseline.board("CPU"), "ada", 4.0, source=TORCH_SUM)])
+    text = page_text(site, "vectoradd/CPU")
+    assert "No entries yet." in text and re.search(r"torch\.add, not ranked: [\d.,]+ µs ±", text.replace("\u00a0", " "))
 
 
 def test_a_page_has_all_its_pooled_judgements_beside_it(tmp_path: Path, task: Task) -> None:

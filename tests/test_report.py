@@ -4,6 +4,7 @@ import hashlib
 import math
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement,
 from harness.records.stats import Interval
 from harness.records.times import Duel, DuelCase, Run, Timing
 from harness.records.verdict import Verdict
-from harness.task.task import Board
+from harness.task.task import Baseline, Board, Task
 from scripts.bot.comment.check_report import remarks
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.markdown import NBSP
@@ -28,7 +29,13 @@ AC = Verdict.ACCEPTED
 BOARD = cast(
     Board,
     SimpleNamespace(
-        task=SimpleNamespace(name="vectoradd", is_refereed=True),
+        task=Task(
+            name="vectoradd",
+            folder=Path("vectoradd"),
+            baselines=(
+                Baseline(name="torch.add", path=Path("add.py"), digest=hashlib.sha256(b"torch's own").hexdigest()),
+            ),
+        ),
         gpu="CPU",
         edition="e" * 64,
         tests=tuple(SimpleNamespace(params={"size": size}) for size in (127, 128, 512)),
@@ -221,6 +228,13 @@ def decided(action: Action, reason: str) -> Moderation:
 
 
 FASTER = accepted("ada", 0.4, file="faster", duel=duel(accepted("bob", 0.45), 0.8), minute=2)
+
+
+def test_the_comment_on_a_baseline_says_that_the_board_shows_it_without_a_rank() -> None:
+    text = told(ADA, accepted("ada", 0.25, file="torch's own", minute=1))
+    assert "on `CPU`: accepted (AC)\n" in text
+    assert "This is the task's baseline `torch.add`: the board shows its time, 25.00 µs ±0.3 %, without a rank." in text
+    assert "keeps your row" not in text and "improve your row" not in text
 
 
 def test_the_comment_on_a_held_judgement_gives_the_reason_not_slowness() -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,10 @@ from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement,
 from harness.records.times import Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.bundle import Bundle, read_bundle
-from harness.task.task import Task, load_task
+from harness.task.task import Baseline, Task, load_task
 from scripts.bot.admission.recheck import why_refused, why_unreadable
 from scripts.bot.evaluate.pyz import LIBRARIES, judge_lock
-from scripts.bot.evaluate.resolve import Resolution, minutes_for, resolve
+from scripts.bot.evaluate.resolve import Resolution, find_champion, minutes_for, resolve
 from scripts.bot.report.recording import next_attempt
 from scripts.competition.settings import load_settings
 from scripts.github.fork import Fork
@@ -440,6 +441,18 @@ def test_only_a_ranked_judging_has_a_duel(scene):
 def test_nobody_duels_themselves_or_the_same_file(scene, login, source):
     scene.crown(login, source=source)
     assert scene.bundle(scene.ask()).champion is None
+
+
+def test_a_baseline_duels_nobody(scene):
+    scene.crown()
+    task = vectoradd()
+    baseline = Baseline(name="torch.add", path=Path("add.py"), digest=hashlib.sha256(SOURCE).hexdigest())
+    asked = scene.ask()
+    with Fork(scene.server.git_url) as fork:
+        find = partial(find_champion, ledger=scene.ledger, request=asked, source=SOURCE, fork=fork, root=ROOT)
+        fork.changes(asked.head_sha)
+        assert find(task.board("CPU")) is not None
+        assert find(replace(task, baselines=(baseline,)).board("CPU")) is None
 
 
 @pytest.mark.parametrize("action", [Action.DISQUALIFY, Action.HOLD])

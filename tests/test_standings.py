@@ -5,6 +5,7 @@ import math
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement,
 from harness.records.stats import Interval
 from harness.records.times import Duel, DuelCase, Forfeit, Run, Timing
 from harness.records.verdict import Verdict
-from harness.task.task import Board
+from harness.task.task import Baseline, Board, Task
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
 from scripts.standings import author_files
 from scripts.standings.case_times import MAX_POOLED, nominal_times
@@ -29,10 +30,11 @@ SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)
 """Six pairs around the ratio: its interval is the whole range, so a noise of 0.01 reads as ±1 %."""
 
 
-def board(*sizes: int, ranking_by: str = "geom") -> Board:
-    """A board with only the fields that `standings` reads."""
+def board(*sizes: int, ranking_by: str = "geom", baselines: tuple[str, ...] = ()) -> Board:
+    """A board with only the fields that `standings` reads; `baselines` are the files that it does not rank."""
     benchmarks = tuple(SimpleNamespace(params={"size": size, "seed": 7}) for size in sizes or (1024,))
-    task = SimpleNamespace(name="vectoradd", is_refereed=True, work=None)
+    named = tuple(Baseline(name=f"torch.{file}", path=Path(f"{file}.py"), digest=digest(file)) for file in baselines)
+    task = Task(name="vectoradd", folder=Path("vectoradd"), baselines=named)
     return cast(
         Board, SimpleNamespace(task=task, gpu="CPU", edition="e" * 64, benchmarks=benchmarks, ranking_by=ranking_by)
     )
@@ -800,3 +802,37 @@ def test_a_champion_whose_file_failed_in_the_duel_loses_first_place() -> None:
     assert table.records[-1].gain == 0.0
     late = season([first, Event("bob", "b", 0.4, ("ada", "a", 0.8)), Event("cy", "c", 0.39, more=forfeit("ada", "a"))])
     assert late.rows[0].login == "bob", "ada was no longer first"
+
+
+# Baselines
+
+
+def test_a_baseline_has_a_time_and_takes_no_place() -> None:
+    """The fastest file of the board: whoever submits it, it is no row, no record, and nothing that others are behind."""
+    events = [Event("org", "sum", 0.2), Event("ada", "a", 0.5), Event("bob", "sum", 0.3), Event("ada", "b", 0.4)]
+    table = season(events, board(baselines=("sum", "never_judged")))
+    assert [(row.login, row.rank, row.gap) for row in table.rows] == [("ada", 1, 0.0)]
+    assert [record.digest for record in table.records] == [digest("a"), digest("b")]
+    (baseline,) = table.baselines
+    assert (baseline.name, len(baseline.judgements)) == ("torch.sum", 2)
+    assert baseline.score_us.low < 25 < baseline.score_us.high, "pooled over both"
+    assert table.unranked == 0 and table.anchor_us == pytest.approx(100)
+
+
+def test_baselines_are_shown_fastest_first_and_on_a_board_without_rows() -> None:
+    table = season([Event("org", "slow", 3.0), Event("org", "fast", 0.5)], board(baselines=("slow", "fast")))
+    assert [one.name for one in table.baselines] == ["torch.fast", "torch.slow"]
+    assert table.rows == () and table.champion is None and table.anchor_us == pytest.approx(100)
+
+
+def test_a_baseline_that_was_judged_without_a_sandbox_has_no_time() -> None:
+    unwalled = {"sandbox": SandboxInfo(kind="none", stop="signals")}
+    table = season([Event("org", "sum", 0.2, more=unwalled)], board(baselines=("sum",)))
+    assert (table.baselines, table.unranked) == ((), 1)
+
+
+def test_no_podium_has_a_baseline() -> None:
+    on = board(baselines=("sum",))
+    events = [Event("org", "sum", 0.2), Event("ada", "a", 0.5)]
+    changes = list(podiums(on, [judged(event, minute, on) for minute, event in enumerate(events)]))
+    assert [[row.login for row in one.rows] for one in changes] == [["ada"]]

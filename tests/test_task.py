@@ -3,6 +3,7 @@
 bad_tasks/<what is wrong>.yml     each faulty line has its expected message after `#!`
 """
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import harness.task.task
 from harness.records.errors import TaskError
 from harness.records.verdict import Verdict
 from harness.task.task import (
+    Baseline,
     Board,
     Case,
     Evaluator,
@@ -125,6 +127,7 @@ evaluator: referee
 config: {main: eval.py}
 templates: {Python: template.py, Triton: ../common/utils.py}
 anchor: examples/accepted/plain.py
+baselines: {torch.add: examples/accepted/sum.py}
 per_gpu:
   H100: {benchmarks: [{size: 1}, {size: 2}], case_timeout: 5}
   CPU:
@@ -139,8 +142,12 @@ seed: 12
 libraries: [cutlass]
 """
     task_folder(tmp_path, name="common", utils__py="def match(): ...\n")
-    task = load(tmp_path, yml)
+    task = load(tmp_path, yml, examples___accepted___sum__py="pass\n")
     assert (task.title, task.description, task.ranking_by) == ("Sum: of vectors", "Add.\n", Ranking.LAST)
+    digest = hashlib.sha256(b"pass\n").hexdigest()
+    path = task.folder / "examples/accepted/sum.py"
+    assert task.baselines == (Baseline(name="torch.add", path=path, digest=digest),)
+    assert (task.find_baseline(digest), task.find_baseline("0" * 64)) == (task.baselines[0], None)
     assert task.deadline == datetime(2027, 2, 28, 23, tzinfo=UTC)
     assert task.set and (task.set.title, task.set.about) == ("Sums", "Of *vectors*.")
     assert set(task.files) == {"reference.py", "utils.py", "eval.py"}
@@ -397,6 +404,23 @@ def test_the_faults_of_all_tasks_in_a_tree_are_reported_together(tmp_path: Path)
     assert [Path(line.split(":")[0]).parent.name for line in str(error.value).split("\n")] == ["a", "c"]
 
 
+def test_a_baseline_is_an_accepted_example_and_named_once(tmp_path: Path) -> None:
+    yml = """
+baselines:
+  zeros: examples/wrong_answer/zeros.py
+  plain: examples/accepted/plain.py
+  one: examples/accepted/z.py
+  two: examples/accepted/z.py
+"""
+    folder = task_folder(tmp_path, CASES + yml, examples___accepted___z__py="pass\n")
+    place = f"{folder / 'task.yml'}:"
+    assert faults_of(folder) == [
+        f"{place}5: baselines.zeros: must be one of the accepted examples, in examples/accepted/",
+        f"{place}6: baselines.plain: is the anchor, whose time the boards show anyway; name another",
+        f"{place}8: baselines.two: is the same file as 'one'; keep one of them",
+    ]
+
+
 def test_the_tasks_used_by_the_tests_load() -> None:
     assert load_tasks(Path(__file__).parent / "tasks")
 
@@ -426,6 +450,10 @@ EDITION_STAYS: dict[str, dict[str, Any]] = {
     "another board": {"yml": "gpus: [CPU, H100]\nper_gpu: {H100: {tests: [{size: 1}]}}\n"},
     "examples": {"examples___wrong_answer___ones__py": "pass\n", "template__py": "pass\n"},
     "work": {"yml": "work: {bytes: size}\n"},
+    "baselines": {
+        "yml": "baselines: {torch.add: examples/accepted/z.py}\n",
+        "examples___accepted___z__py": "pass\n",
+    },
     "a default that is written out": {"yml": "ranking_by: geom\ncase_timeout: 30\n"},
 }
 

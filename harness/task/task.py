@@ -38,12 +38,13 @@ from harness.task.task_file import (
     read_task_file,
     task_schema,
 )
-from harness.task.task_folder import Example, TaskFolder
+from harness.task.task_folder import Baseline, Example, TaskFolder
 from harness.task.task_values import find_file
 from harness.task.toolchain import Toolchain
 
 __all__ = [
     "METHOD",
+    "Baseline",
     "Board",
     "Case",
     "Evaluator",
@@ -120,6 +121,7 @@ class Task:
     multi_gpu: bool = False
     device_alias: DeviceAlias = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
 
     @property
     def submission_name(self) -> str:
@@ -139,6 +141,10 @@ class Task:
     def shared_files(self) -> dict[str, bytes]:
         """The files that players may see: all except the reference."""
         return {name: content for name, content in self.files.items() if name != "reference.py"}
+
+    def find_baseline(self, digest: str) -> Baseline | None:
+        """The baseline whose bytes have this SHA-256; None for any other file."""
+        return next((one for one in self.baselines if one.digest == digest), None)
 
     @property
     def boards(self) -> tuple[Board, ...]:
@@ -299,6 +305,7 @@ def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Ta
         multi_gpu=file.multi_gpu,
         device_alias=file.device_alias,
         examples=examples,
+        baselines=around.find_baselines(examples, anchor),
     )
 
 

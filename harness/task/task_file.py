@@ -224,6 +224,12 @@ class TaskFile(LimitKeys):
         default=None,
         description="The accepted example that is timed alongside every ranked submission. Default: the first.",
     )
+    baselines: dict[LineField, FilePath] = Field(
+        default_factory=dict,
+        max_length=10,
+        description="Accepted examples whose times the boards show without a rank, by name: {torch.sort: "
+        "examples/accepted/library.py}. A maintainer submits such a file like any other.",
+    )
     tests: Cases = Field(description="Cases whose outputs are checked.")
     benchmarks: Cases = Field(description="Cases whose outputs are checked and that are timed.")
     per_gpu: dict[GpuName, BoardFile] = Field(

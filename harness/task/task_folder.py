@@ -11,6 +11,7 @@ No code is run.  Faults are collected; keys that are already invalid cause no fu
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,18 @@ class Example:
     def place(self) -> str:
         """`accepted/fast.py`"""
         return f"{self.verdict.folder}/{self.path.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """An accepted example, such as a library's function, that the boards show with its time but do not rank.
+
+    `digest` is its SHA-256: any submission of these bytes is the baseline.
+    """
+
+    name: str
+    path: Path
+    digest: str
 
 
 def _is_count(value: Any) -> bool:
@@ -159,6 +172,22 @@ class TaskFolder:
         if anchor and anchor not in accepted:
             self.faults.add(("anchor",), "must be one of the accepted examples, in examples/accepted/")
         return anchor or (accepted[0] if accepted and not self.is_script else None)
+
+    def find_baselines(self, examples: tuple[Example, ...], anchor: Path | None) -> tuple[Baseline, ...]:
+        """The accepted examples that the boards show without a rank, in the order of task.yml."""
+        accepted = {example.path for example in examples if example.verdict is Verdict.ACCEPTED}
+        found: dict[str, Baseline] = {}
+        for name, path in self.file.baselines.items():
+            digest = hashlib.sha256(path.read_bytes()).hexdigest() if path in accepted else ""
+            if not digest:
+                self.faults.add(("baselines", name), "must be one of the accepted examples, in examples/accepted/")
+            elif path == anchor:
+                self.faults.add(("baselines", name), "is the anchor, whose time the boards show anyway; name another")
+            elif digest in found:
+                self.faults.add(("baselines", name), f"is the same file as '{found[digest].name}'; keep one of them")
+            else:
+                found[digest] = Baseline(name=name, path=path, digest=digest)
+        return tuple(found.values())
 
     def _check_evaluator(self) -> None:
         if self.file.multi_gpu and self.is_refereed:

@@ -107,6 +107,16 @@ class RowFacts(SiteModel):
         return gap_between(self.score_us, other.score_us)
 
 
+class BaselineFacts(SiteModel):
+    """A file of the task, such as a library's function, that has a time but no rank."""
+
+    name: LongLine
+    score_us: Interval
+    digest: Digest
+    judgements: PositiveInt
+    cases: tuple[CaseFacts, ...] = Field(max_length=1000)
+
+
 class RecordFacts(SiteModel):
     """A record.  `gain` is the share of time saved; None for the first entry."""
 
@@ -164,6 +174,7 @@ class BoardFacts(SiteModel):
     """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't rank.
 
     `judged`: a machine judges it now.  `anchor_us` is the anchor's score; None without one, and on older sites.
+    `baselines` are the fastest first; older sites have none.
     """
 
     task: RecordName
@@ -174,6 +185,7 @@ class BoardFacts(SiteModel):
     deadline: AwareDatetime | None
     ranking_by: Short
     anchor_us: PositiveFloat | None = None
+    baselines: tuple[BaselineFacts, ...] = Field(default=(), max_length=100)
     unranked: NonNegativeInt
     rows: tuple[RowFacts, ...] = Field(max_length=MAX_ROWS)
     records: tuple[RecordFacts, ...] = Field(max_length=MAX_ROWS)
@@ -227,6 +239,7 @@ def facts_of(
         "deadline": task.deadline and task.deadline.isoformat(),
         "ranking_by": board.ranking_by,
         "anchor_us": table.anchor_us,
+        "baselines": [one.facts(roofline) for one in table.baselines],
         "unranked": table.unranked,
         "rows": [
             {

@@ -43,10 +43,11 @@ def standings_table(board: BoardFacts) -> Group:
             cell(row.language),
             f"{row.judgements}×",
         )
-    if board.rows and board.anchor_us:
-        made.add_section()
-        gap = board.anchor_us / board.rows[0].score_us.value - 1
-        made.add_row("", "anchor", format_us(board.anchor_us), "", format_gap(gap), style="dim")
+    made.add_section()
+    unranked = [(one.score_us.value, format_error(one.score_us), plain(one.name)) for one in board.baselines]
+    for us, error, name in sorted([*unranked, *([(board.anchor_us, "", "anchor")] if board.anchor_us else [])]):
+        gap = format_gap(us / board.rows[0].score_us.value - 1) if board.rows else ""
+        made.add_row("", Text(name), format_us(us), error.removeprefix("±"), gap, style="dim")
     return Group(made, *(Text(remark, "dim") for remark in _remarks(board)), *_benchmarks_of_first(board))
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from harness.records.stats import Interval
 from harness.task.task import Task
 from harness.task.task_file import Ranking
 from scripts.common.text import format_us
@@ -15,7 +17,7 @@ from scripts.ledger.moderation import REMOVED
 from scripts.pages.edition import Edition
 from scripts.pages.landing import board_facts
 from scripts.pages.parts.code import render_code, render_markdown
-from scripts.pages.parts.paths import board_path
+from scripts.pages.parts.paths import board_path, pull_url
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.staircase import Best, Staircase, staircase
@@ -63,14 +65,21 @@ class BoardRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnchorRow:
-    """The anchor's times, below the standings.  `gap` is to first place."""
+class UnrankedRow:
+    """The times of the anchor or of a baseline, below the standings.  `gap` is to first place.
 
-    name: str
+    `error_us` is a baseline's interval, and `pull` the URL of its newest pull request, or empty.
+    """
+
+    title: str
+    file: str
     us: float
     gap: float
     limit: float | None
     cells: tuple[Cell, ...]
+    error_us: Interval | None = None
+    pull_request: int | None = None
+    pull: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +113,7 @@ def board_pages(
         unfolded=UNFOLDED,
         unit=Unit.fitting(table.rows[0].score_us.value) if table.rows else None,
         lines=_lines(table, summary, columns),
-        anchor=_anchor_row(table, summary, columns),
+        unranked=sorted(_unranked_rows(site, table, summary, columns), key=lambda row: row.us),
         columns=columns,
         one_unit=len({column.unit.name for column in columns}) == 1,
         marks=summary.marks[::-1],
@@ -118,6 +127,7 @@ def board_pages(
         "earlier_editions": table.earlier_editions,
         "nominal_us": table.nominal_us,
         "anchor_us": table.anchor_us,
+        "baselines": [one.facts(site.roofline(board)) for one in table.baselines],
         "unranked": table.unranked,
         "benchmarks": [dict(case.params) for case in board.benchmarks],
         "rows": [place.facts for place in summary.places],
@@ -173,23 +183,38 @@ def _cells(row: Row, first: Row, columns: Sequence[Column], ranking_by: Ranking)
     )
 
 
-def _anchor_row(table: Standings, summary: BoardSummary, columns: Sequence[Column]) -> AnchorRow | None:
-    """None if there are no rows, or if they were not timed beside an anchor."""
-    path, first = table.board.task.anchor, summary.first
-    if not (path and first and table.anchor_us):
-        return None
+def _unranked_rows(
+    site: Site, table: Standings, summary: BoardSummary, columns: Sequence[Column]
+) -> Iterator[UnrankedRow]:
+    """None if the board has no rows to compare with."""
+    first, anchor = summary.first, table.board.task.anchor
+    if not first:
+        return
     theirs = [case.time_us.value for case in table.rows[0].cases]
-    shrinks = first.score_us.value / table.anchor_us
-    return AnchorRow(
-        name=path.name,
-        us=table.anchor_us,
-        gap=1 / shrinks - 1,
-        limit=first.limit and first.limit * shrinks,
-        cells=tuple(
-            Cell(us=us, text=column.unit(us), loss=us / other - 1, kind="")
-            for us, other, column in zip(table.nominal_us, theirs, columns, strict=True)
-        ),
-    )
+
+    def row(title: str, path: Path, us: float, times: Sequence[float], **facts: Any) -> UnrankedRow:
+        cells = (
+            Cell(us=one, text=column.unit(one), loss=one / other - 1, kind="")
+            for one, other, column in zip(times, theirs, columns, strict=True)
+        )
+        shrinks = first.score_us.value / us
+        limit = first.limit and first.limit * shrinks
+        return UnrankedRow(
+            title=title, file=path.name, us=us, gap=1 / shrinks - 1, limit=limit, cells=tuple(cells), **facts
+        )
+
+    if anchor and table.anchor_us:
+        yield row("Anchor", anchor, table.anchor_us, table.nominal_us)
+    for one in table.baselines:
+        yield row(
+            one.name,
+            one.baseline.path,
+            one.score_us.value,
+            [case.time_us.value for case in one.cases],
+            error_us=one.score_us,
+            pull_request=one.newest.submission.pull_request,
+            pull=pull_url(site.repository, one.newest),
+        )
 
 
 def _files(task: Task) -> Iterator[ShownFile]:
@@ -202,6 +227,9 @@ def _files(task: Task) -> Iterator[ShownFile]:
     if task.anchor:
         code = render_code(task.anchor_source.decode("utf-8", "replace"), task.anchor.name)
         yield ShownFile(title="Anchor", hint="timed alongside every entry", code=code)
+    for baseline in task.baselines:
+        code = render_code(baseline.path.read_text("utf-8", "replace"), baseline.path.name)
+        yield ShownFile(title=baseline.name, hint="a baseline: timed, but not ranked", code=code)
     for name, content in task.shared_files.items():
         code = render_code(content.decode("utf-8", "replace"), name)
         yield ShownFile(title=name, hint="in the same folder as your file when it runs", code=code)

@@ -3,6 +3,7 @@
 eligibility     the judgements that rank on a board
 case_times      a file's time in each benchmark, pooled over its judgements
 author_files    an author's files, and the one that ranks
+baselines       files of the task with a time and no rank
 first_place     the champion: first entries, won duels, records
 ties            bands of ties, and who is ahead of whom
 rows            the rows, with the notes on them; provisional ones last

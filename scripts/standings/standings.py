@@ -1,6 +1,7 @@
 """The standings of a board: turns judgements in ledger order into ranked rows.
 
     judgements that rank   accepted, in the sandbox, of this edition, on this board's cases; others are only counted
+      ├─ baselines         files of the task, such as a library's function: a time without a rank
       └─ files             an author's judgements of the same bytes are pooled, so repeated judging is no lottery
           └─ authors       a new file replaces the author's current one only if it beats it
               ├─ champion  the first entry, until another wins a duel with the current champion
@@ -22,6 +23,7 @@ from harness.records.judgement import Judgement
 from harness.records.stats import Interval, score
 from harness.task.task import Board
 from scripts.standings.author_files import Improvement
+from scripts.standings.baselines import BaselineTime, baseline_times, without_baselines
 from scripts.standings.case_times import nominal_times
 from scripts.standings.eligibility import ranking
 from scripts.standings.first_place import Contest, Record
@@ -42,6 +44,7 @@ class Standings:
     improvements: tuple[Improvement, ...]
     scores_us: Mapping[str, Interval]
     nominal_us: tuple[float, ...]
+    baselines: tuple[BaselineTime, ...]
     unranked: int
     earlier_editions: tuple[str, ...]
 
@@ -60,6 +63,10 @@ class Standings:
 
     def find_row(self, login: str) -> Row | None:
         return next((row for row in self.rows if row.login.lower() == login.lower()), None)
+
+    def find_baseline(self, judgement: Judgement) -> BaselineTime | None:
+        """The baseline that a judgement belongs to; None for any other judgement."""
+        return next((one for one in self.baselines if judgement in one.judgements), None)
 
     def leader_of(self, row: Row) -> Row:
         """The first row in this row's band."""
@@ -81,7 +88,7 @@ def standings(
     counted = ranking(board, current, allow_unwalled=allow_unwalled)
     nominal_us = nominal_times(counted)
     contest = Contest(board, nominal_us)
-    for judgement in counted:
+    for judgement in without_baselines(board, counted):
         contest.add(judgement)
     files = chain.from_iterable(author.files for author in contest.authors)
     return Standings(
@@ -91,6 +98,7 @@ def standings(
         improvements=tuple(chain.from_iterable(author.improvements for author in contest.authors)),
         scores_us={one.checksum: score_us for file in files for one, score_us in file.scores_us},
         nominal_us=nominal_us,
+        baselines=baseline_times(board, counted, nominal_us),
         unranked=len(current) - len(counted),
         earlier_editions=tuple(dict.fromkeys(one.edition for one in ours if one.edition != board.edition)),
     )
@@ -113,7 +121,7 @@ def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> I
     counted = ranking(board, judgements)
     contest = Contest(board, nominal_times(counted))
     former: tuple[Row, ...] = ()
-    for judgement in counted:
+    for judgement in without_baselines(board, counted):
         contest.add(judgement)
         rows = tuple(row for row in rows_of(contest, places) if not row.provisional)
         if [(row.login, row.digest) for row in rows] != [(row.login, row.digest) for row in former]:

@@ -135,7 +135,9 @@ def files_of(task: Task) -> dict[str, tuple[str, bytes]]:
     for language, path in task.templates.items():
         roles[_place(task, path)] = (f"template for {language}", path.read_bytes())
     for example in task.examples:
-        what = f"example that must get {example.verdict}" + (", the anchor" if example.path == task.anchor else "")
+        role = ", the anchor" if example.path == task.anchor else ""
+        role += ", a baseline" if any(example.path == one.path for one in task.baselines) else ""
+        what = f"example that must get {example.verdict}{role}"
         roles[_place(task, example.path)] = (what, example.path.read_bytes())
     return {"task.yml": ("the task", (task.folder / "task.yml").read_bytes())} | roles
 

@@ -198,7 +198,7 @@ if (heat) {
   function rankAgain() {
     rows ??= read();
     const chosen = boxes.flatMap((box, index) => (box.checked ? [index] : []));
-    for (const cells of [...rows.map((row) => row.cells), all("tfoot td:not(.total)", heat)]) {
+    for (const cells of [...rows.map((row) => row.cells), ...all("tfoot tr", heat).map((row) => all("td:not(.total)", row))]) {
       cells.forEach((cell, index) => cell.classList.toggle("off", !boxes[index].checked));
     }
     const official = isOfficial() || !chosen.length;

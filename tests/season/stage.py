@@ -46,12 +46,23 @@ class BoardSeason:
     def judge(self, file: MadeUpFile, at: datetime, moment: float) -> Judgement:
         """The judgement of a file submitted at `at`, after the share `moment` of the season."""
         dice = random.Random(f"{self._board.task.name} {self._board.gpu} {file.digest} {at}")
-        self._play(_OLD_EDITION if self._began_anew and moment < _OLD_EDITION_UNTIL else self._board.edition)
+        self._play(self._edition_at(moment))
         fails = dice.random() < _FAILS
         machine = machine_of(self._board.gpu, dice)
         cases = list(self._cases(file, dice, machine, fails=fails))
         duel = None if fails else self._enter(file, cases, dice)
         return self._judgement(file, at, tuple(cases), duel, machine, dice)
+
+    def judge_baseline(self, file: MadeUpFile, at: datetime, moment: float) -> Judgement:
+        """The judgement of a file of the task: it is accepted, and takes no place."""
+        dice = random.Random(f"{self._board.task.name} {self._board.gpu} {file.digest} {at}")
+        self._play(self._edition_at(moment))
+        machine = machine_of(self._board.gpu, dice)
+        cases = tuple(self._cases(file, dice, machine, fails=False))
+        return self._judgement(file, at, cases, None, machine, dice)
+
+    def _edition_at(self, moment: float) -> str:
+        return _OLD_EDITION if self._began_anew and moment < _OLD_EDITION_UNTIL else self._board.edition
 
     def _play(self, edition: str) -> None:
         """A new edition starts without rows or a champion."""

@@ -39,6 +39,7 @@ from scripts.common.text import (
     inline,
 )
 from scripts.ledger.moderation import REMOVED, Action, Moderation
+from scripts.standings.baselines import BaselineTime
 from scripts.standings.claims import (
     FIRST_PLACE_TAKES,
     bound_share,
@@ -85,15 +86,20 @@ def render(
     if judgement.edition != board.edition:
         standings = None  # A new edition has started since: there is nothing to compare with.
     place = standings.find_row(judgement.submission.login) if standings and judgement.mode is Mode.RANKED else None
+    baseline = standings.find_baseline(judgement) if standings else None
+    if hidden:
+        where = _hidden(hidden, standings, place)
+    else:
+        where = _baseline(baseline) if baseline else _place(judgement, standings, place)
     parts = [
         _headline(judgement, standings, place, hidden),
         _failure(judgement),
-        _hidden(hidden, standings, place) if hidden else _place(judgement, standings, place),
+        where,
         _duel(judgement.duel, judgement, standings, hidden),
         benchmarks(judgement, board, standings, earlier, roofline),
         _profiles(judgement, board, roofline),
         _tests(judgement, board),
-        _next(judgement),
+        "" if baseline else _next(judgement),
         _small_print(judgement),
         folded("Log", fence(judgement.log, keep_end=True)) if judgement.log.strip() else "",
     ]
@@ -144,6 +150,11 @@ def _hidden(hidden: Moderation, standings: Standings | None, place: Row | None) 
 
 def _rank(place: Row, standings: Standings) -> str:
     return f"rank {place.rank} of {len(standings.rows)}{', provisional' if place.provisional else ''}"
+
+
+def _baseline(found: BaselineTime) -> str:
+    time = format_interval(found.score_us)
+    return f"This is the task's baseline {inline(found.name)}: the board shows its time, {time}, without a rank."
 
 
 def _place(judgement: Judgement, standings: Standings | None, place: Row | None) -> str:

@@ -149,7 +149,7 @@ def find_champion(
     board: Board, ledger: Ledger, request: Request, source: bytes, fork: Fork, root: Path
 ) -> Champion | None:
     """The champion that a file must duel if it could be first; None if no duel can be due or that file is gone."""
-    if not (request.is_ranked and board.task.is_refereed):
+    if not (request.is_ranked and board.task.is_refereed) or board.task.find_baseline(sha256(source)):
         return None
     now = Moderated.after(ledger.moderations())
     table = standings(board, now.counted(ledger.judgements(board.task.name, board.gpu).judgements))

@@ -1,0 +1,67 @@
+"""Baselines: examples of a task that its boards show with their times, but do not rank.  Pure.
+
+With them a board shows how long a library's function takes.  A baseline is judged like any submission.  Whoever submits
+its bytes, the judgement counts for the baseline and not for the author of the submission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.records.judgement import Judgement
+from harness.records.stats import Interval
+from harness.task.task import Baseline, Board
+from scripts.standings.author_files import PooledFile
+from scripts.standings.case_times import CaseTime
+from scripts.standings.roofline import Roofline
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineTime:
+    """A baseline's time on a board, pooled over the judgements of its bytes, which are oldest first."""
+
+    baseline: Baseline
+    score_us: Interval
+    cases: tuple[CaseTime, ...]
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def name(self) -> str:
+        return self.baseline.name
+
+    @property
+    def newest(self) -> Judgement:
+        return self.judgements[-1]
+
+    def facts(self, roofline: Roofline) -> dict[str, Any]:
+        """The baseline for scripts: times in microseconds."""
+        return {
+            "name": self.name,
+            "score_us": self.score_us.model_dump(),
+            "digest": self.baseline.digest,
+            "judgements": len(self.judgements),
+            "cases": [case.facts(roofline) for case in self.cases],
+        }
+
+
+def without_baselines(board: Board, judgements: Sequence[Judgement]) -> list[Judgement]:
+    return [one for one in judgements if not board.task.find_baseline(one.submission.digest)]
+
+
+def baseline_times(
+    board: Board, judgements: Sequence[Judgement], nominal_us: tuple[float, ...]
+) -> tuple[BaselineTime, ...]:
+    """The baselines that were judged, the fastest first.
+
+    Args:
+        judgements: those that rank, in ledger order.
+        nominal_us: the anchor's usual times, one for each benchmark.
+    """
+    found = []
+    for baseline in board.task.baselines:
+        if ours := tuple(one for one in judgements if one.submission.digest == baseline.digest):
+            file = PooledFile(judgements=ours, ranking_by=board.ranking_by, nominal_us=nominal_us)
+            found.append(BaselineTime(baseline=baseline, score_us=file.score_us, cases=file.cases, judgements=ours))
+    return tuple(sorted(found, key=lambda one: one.score_us.value))
