@@ -495,6 +495,19 @@ def test_a_board_whose_minutes_are_used_up_is_left_out() -> None:
     assert not both.requests and both.notice and "`H100` has used" in both.notice.text and "pending" in both.notice.text
 
 
+def test_a_limit_of_one_board_leaves_the_other_tasks_of_its_gpu_alone() -> None:
+    gpus = {"CPU": Gpu(runs_on="CPU"), "H100": Gpu(runs_on="H100", minutes_per_day=100, board_minutes_per_day=10)}
+    competition = replace(COMPETITION, settings=SETTINGS.model_copy(update={"gpus": gpus}))
+    used = asked("H100", state=EndState.JUDGED, pull_request=3, asked_at=NOW - timedelta(hours=4), user_id=8)
+    assert used.ending
+    spent = replace(used, ending=used.ending.model_copy(update={"seconds": 600.0, "at": used.request.asked_at}))
+    elsewhere = replace(spent, request=used.request.model_copy(update={"task": "another"}))
+    known = facts(competition=competition, on_limited_boards=(spent,))
+    told = refusal(decide(said("/rank gpu=H100"), known))
+    assert told.startswith(f"`{used.request.task}` on `H100` has used 10 of 10 minutes"), told
+    assert boards(decide(said("/rank gpu=H100"), replace(known, on_limited_boards=(elsewhere,)))) == ["H100 ranked 1"]
+
+
 def test_a_board_without_newcomers_needs_a_merged_submission() -> None:
     gpus = {"CPU": Gpu(runs_on="CPU"), "H100": Gpu(runs_on="H100", newcomers=False)}
     known = facts(competition=replace(COMPETITION, settings=SETTINGS.model_copy(update={"gpus": gpus})))
@@ -837,13 +850,16 @@ def test_a_ready_pull_request_gets_a_request_a_comment_and_a_run(stage: Stage) -
     ]
 
 
-def test_intake_counts_what_other_authors_have_used_of_a_boards_minutes(stage: Stage) -> None:
-    stage.settings = Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04", minutes_per_day=1)})
+@pytest.mark.parametrize(
+    ("key", "boards"), [("minutes_per_day", "`CPU`"), ("board_minutes_per_day", "`vectoradd` on `CPU`")]
+)
+def test_intake_counts_what_other_authors_have_used_of_a_boards_minutes(stage: Stage, key: str, boards: str) -> None:
+    stage.settings = Settings(gpus={"CPU": Gpu(runs_on="ubuntu-24.04", **{key: 1})})
     first = stage.world.open_pull(stage.world.add_user("alice"), {PATH: SOURCE})
     assert stage.intake() == f"#{first.number}: requests 1 of 1 boards, ranked."
     other = stage.world.open_pull(stage.world.add_user("bob"), {PATH.replace("alice", "bob"): OWN})
     assert stage.intake() == f"#{other.number}: refused by a limit."
-    assert "`CPU` has used 1 of 1 minutes" in stage.bodies(other.number)[0] and len(stage.requests()) == 1
+    assert f"{boards} has used 1 of 1 minutes" in stage.bodies(other.number)[0] and len(stage.requests()) == 1
 
 
 def test_intake_asks_for_the_age_of_new_authors_only(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,14 +20,20 @@ AUTHOR, BOT = 7, 41898282
 
 
 def asked(
-    hours_ago: float, end: str = "judged", *, mode: Mode = Mode.TEST, seconds: float = 6.0, by: int = AUTHOR
+    hours_ago: float,
+    end: str = "judged",
+    *,
+    mode: Mode = Mode.TEST,
+    seconds: float = 6.0,
+    by: int = AUTHOR,
+    task: str = "vectoradd",
 ) -> RequestStatus:
     """A request from some hours ago; `end` is how it ended, or `open`."""
     at = NOW - timedelta(hours=hours_ago)
     made = make_id(12, "a" * 40, "CPU", mode)
     request = Request(
         id=made, user_id=AUTHOR, login="ada", pull_request=12, head_sha="a" * 40, blob_sha="b" * 40,
-        task="vectoradd", gpu="CPU", mode=mode, asked_at=at, asked_by=by,
+        task=task, gpu="CPU", mode=mode, asked_at=at, asked_by=by,
     )  # fmt: skip
     if end == "open":
         return RequestStatus(request=request)
@@ -151,6 +158,16 @@ def test_a_boards_limit_counts_all_authors_and_open_requests_as_typical_ones() -
     assert not find_board_refusal(history, "CPU", 20, NOW) and not find_board_refusal(history, "H100", 1, NOW)
     assert find_board_refusal(ended, "CPU", 11, NOW) and not find_board_refusal(ended, "CPU", 12, NOW)
     assert find_board_refusal([asked(1, "open")] * 9, "CPU", 9, NOW)
+
+
+def test_a_limit_of_one_board_counts_that_tasks_requests_only() -> None:
+    history = [asked(3, seconds=300), asked(2, seconds=600, task="softmax")]
+    find = partial(find_board_refusal, history, "CPU", now=NOW)
+    assert not find(minutes=6, task="vectoradd") and find(minutes=5, task="vectoradd")
+    assert str(find(minutes=10, task="softmax")) == (
+        "`softmax` on `CPU` has used 10 of 10 minutes of judging in 24 hours for all authors together. "
+        "Try again at 2026-11-03 10:00 UTC."
+    )
 
 
 def test_the_quota_reports_how_much_of_each_limit_is_used() -> None:

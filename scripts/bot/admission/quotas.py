@@ -6,8 +6,8 @@
     ranked           ranked requests, but not those withdrawn before they ran                24 hours
     minutes          the judge's wall time, and a minute for each new request                24 hours
 
-Requests that failed on our side cost an author nothing, nor do those of a maintainer or the bot.  A GPU's boards may
-have a limit of their own, for all authors together.
+Requests that failed on our side cost an author nothing, nor do those of a maintainer or the bot.  A GPU's boards, and
+each of them, may have a limit of their own, for all authors together.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class LimitUse:
 class QuotaRefusal:
     """`next_at` is when as many judgings may be requested; None if that does not depend on time.
 
-    `gpu` is set if a limit of this GPU's boards was reached.
+    `boards` names those whose limit was reached, in Markdown; it is empty if it was the author's.
     """
 
     use: LimitUse
     wanted: int
     next_at: datetime | None
-    gpu: str = ""
+    boards: str = ""
 
     @property
     def is_hopeless(self) -> bool:
@@ -74,7 +74,7 @@ class QuotaRefusal:
             return f"This requests {self.wanted} judgings at once; the limit is {allowed} {limit}. Name fewer boards."
         if not self.next_at:
             return f"You have {used} of {allowed} {limit}{more}. Wait until one ends, or `/cancel` what you don't need."
-        who = f"`{self.gpu}` has" if self.gpu else "You have"
+        who = f"{self.boards} has" if self.boards else "You have"
         return f"{who} used {used} of {allowed} {limit}{more}. Try again at {self.next_at:%Y-%m-%d %H:%M} UTC."
 
 
@@ -107,7 +107,9 @@ def find_refusal(
     return max(refusals, key=lambda one: (one.is_hopeless, one.next_at.timestamp() if one.next_at else 0), default=None)
 
 
-def find_board_refusal(history: Iterable[RequestStatus], gpu: str, minutes: int, now: datetime) -> QuotaRefusal | None:
+def find_board_refusal(
+    history: Iterable[RequestStatus], gpu: str, minutes: int, now: datetime, *, task: str | None = None
+) -> QuotaRefusal | None:
     """Why no author may request a judging on a GPU's boards now; None if they may.
 
     An open request counts as much as a typical one of the day, and at least a minute.
@@ -115,14 +117,15 @@ def find_board_refusal(history: Iterable[RequestStatus], gpu: str, minutes: int,
     Args:
         history: all authors' open requests, and those that ended within a day.
         minutes: the limit of these boards for a day.
+        task: only this task's board.
     """
-    of_boards = [one for one in history if one.request.gpu == gpu]
+    of_boards = [one for one in history if one.request.gpu == gpu and task in (None, one.request.task)]
     ended = [(one.ending.at, one.seconds / 60) for one in of_boards if one.ending and one.ending.at > now - WINDOW]
     typical = max(1.0, median([used for _, used in ended if used] or [1.0]))
     parts = [(at.astimezone(UTC) + WINDOW, used) for at, used in ended]
     parts += [(now + WINDOW, typical) for one in of_boards if one.is_open]
     refusal = _refusal(LimitUse(limit=Limit.BOARDS, allowed=minutes, parts=tuple(sorted(parts))), 1)
-    return replace(refusal, gpu=gpu) if refusal else None
+    return replace(refusal, boards=f"`{task}` on `{gpu}`" if task else f"`{gpu}`") if refusal else None
 
 
 def _refusal(use: LimitUse, wanted: int) -> QuotaRefusal | None:

@@ -216,8 +216,12 @@ def _refusal_of(gpu: str, mode: Mode, facts: EventFacts, ended: Endings) -> Quot
             f"`{gpu}` is only for authors with a merged submission. Get one merged on another board, then {then}.",
             f"Not judged on `{gpu}`, which is only for authors with a merged submission: {then} once you have one.",
         )
-    on_boards = _after(facts.on_limited_boards, ended)
-    return find_board_refusal(on_boards, gpu, board.minutes_per_day, facts.now) if board.minutes_per_day else None
+    on_boards, task = _after(facts.on_limited_boards, ended), facts.contents.task
+    limits = (board.minutes_per_day, None), (board.board_minutes_per_day, task.name if task else "")
+    for minutes, name in limits:
+        if minutes and (refusal := find_board_refusal(on_boards, gpu, minutes, facts.now, task=name)):
+            return refusal
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

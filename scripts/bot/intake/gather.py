@@ -116,8 +116,8 @@ def _has_merged(author: Account, competition: Competition, root: Path) -> bool:
 
 def _boards_with_limits(contents: PullContents, settings: Settings) -> list[str]:
     """The GPUs of the task whose boards have a limit of their own."""
-    gpus = settings.gpus
-    return [gpu for gpu in (contents.task.gpus if contents.task else ()) if gpu in gpus and gpus[gpu].minutes_per_day]
+    known = ((gpu, settings.gpus.get(gpu)) for gpu in (contents.task.gpus if contents.task else ()))
+    return [gpu for gpu, board in known if board and (board.minutes_per_day or board.board_minutes_per_day)]
 
 
 def _requests_on(gpus: Collection[str], ledger: Ledger) -> tuple[RequestStatus, ...]:
