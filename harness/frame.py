@@ -85,6 +85,7 @@ class Frame:
             gpu=self.board.gpu,
             mode=mode,
             submission=_describe(submission),
+            baseline=self.board.task.baseline_name(submission.digest),
             verdict=verdict,
             message=results.message or first,
             cases=results.cases,

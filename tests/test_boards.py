@@ -189,10 +189,12 @@ def test_a_baseline_is_below_the_rows_with_its_error() -> None:
     assert rows[1:] == ["torch.sum 25.00 µs 2.0 % −50.0 %", "anchor 100.0 µs +100 %"], rows
 
 
-def test_a_board_without_rows_still_shows_its_baselines() -> None:
-    on = board(baselines=("sum",))
-    vars(on.task).update(title="Vector addition")
-    assert "torch.sum" in shown(facts_of(played([Event("org", "sum", 0.25)], on)))
+def test_a_board_without_rows_still_shows_its_baselines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = make_season(tmp_path, Size(tasks=1, gpus=5, authors=1, judgements=1), seed=3)
+    judged_on = {one.gpu for one in made.ledger.judgements().judgements if not one.baseline}
+    gpu = next(board.gpu for board in made.tasks[0].boards if board.gpu not in judged_on)
+    said = printed(capsys, "board", "matmul", "--gpu", gpu, *ledger_of(tmp_path))
+    assert "No ranked entries" in said and "PyTorch matmul" in said and "anchor" in said
 
 
 def test_the_page_of_a_board_has_the_anchors_times_below_the_rows(season) -> None:

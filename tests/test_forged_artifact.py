@@ -21,12 +21,12 @@ from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, Digests, Judgement
 from harness.records.times import Forfeit, ToldRun, ToldTiming
 from harness.records.verdict import Verdict
-from harness.task.task import Board, Evaluator
+from harness.task.task import Baseline, Board, Evaluator
 from scripts.bot.report.artifact import ArtifactError, Window, read_artifact, why_no_match
 from scripts.competition.settings import Gpu
 from scripts.ledger.request import Request, make_id
 from scripts.standings.standings import standings
-from tests.competition import SOURCE, cases_of, digest_of, duel_with, judgement_of, profiles_of, the_board, zipped
+from tests.competition import ROOT, SOURCE, cases_of, digest_of, duel_with, judgement_of, profiles_of, the_board, zipped
 
 Json = dict[str, Any]
 
@@ -79,9 +79,11 @@ def by_its_own_program() -> Honest:
 
 
 def profiled() -> Honest:
+    """The profile of a baseline."""
     board, request = the_board(), asked(Mode.PROFILE)
-    made = judgement_of(request, URL, cases=profiles_of(board))
-    return Honest(judgement=made, request=request, board=board)
+    made = judgement_of(request, URL, cases=profiles_of(board), baseline="torch.add")
+    named = (Baseline(name="torch.add", path=ROOT / "add.py", digest=request.digest or ""),)
+    return Honest(judgement=made, request=request, board=replace(board, task=replace(board.task, baselines=named)))
 
 
 def sealed(fields: Json) -> Json:
@@ -131,7 +133,8 @@ def what_comes_of(fields: Json, honest: Honest) -> str:
     gpu = Gpu(runs_on="x", device=("CPU",))
     if why_no_match(handed, honest.request, honest.board, gpu, true.harness.digest, window, URL):
         return REFUSED
-    if handed.edition != honest.board.edition:
+    is_current = handed.baseline == honest.board.task.baseline_name(handed.submission.digest)
+    if handed.edition != honest.board.edition or not is_current:
         return JUDGED_AGAIN
     is_ranked = honest.request.is_ranked and standings(honest.board, [handed]).rows
     return TAKEN if is_ranked or not honest.request.is_ranked else NOT_RANKED
@@ -280,6 +283,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "version": (2, REFUSED),
     "task": ("matmul", REFUSED),
     "edition": ("0" * 64, JUDGED_AGAIN),
+    "baseline": ("torch.mul", JUDGED_AGAIN),
     "gpu": ("H100", REFUSED),
     "mode": ("benchmark", REFUSED),
     "submission.login": ("bob", REFUSED),

@@ -1,5 +1,6 @@
 """The reaction to every event: first the rules as tables, then whole events against a GitHub on loopback."""
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from harness.records.counters import LaunchFilter
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from harness.task.task import load_task
+from harness.task.task import Baseline, load_task
 from scripts.bot.admission.admission import Competition, PullContents
 from scripts.bot.admission.copies import Original
 from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify
@@ -400,6 +401,14 @@ def test_a_refused_push_still_supersedes_the_earlier_request() -> None:
     assert ends(decision) == ["CPU ranked superseded"] and "custom_kernel" in refusal(decision)
 
 
+def test_a_baseline_may_name_gpus_that_this_competition_lacks() -> None:
+    source = b"#!PULLRANK gpus L4 H100 B200\n" + SOURCE
+    baseline = Baseline(name="torch.add", path=Path("add.py"), digest=hashlib.sha256(source).hexdigest())
+    task = replace(WIDE, baselines=(baseline,))
+    assert boards(decide(happened(), facts(contents=contents(source, task=task)))) == ["H100 ranked 1"]
+    assert "no machine here for `L4`" in refusal(decide(happened(), facts(contents=contents(source, task=WIDE))))
+
+
 def test_a_directive_in_the_file_narrows_the_boards() -> None:
     assert boards(decide(happened(), facts(contents=contents(b"#!PULLRANK gpus H100\n" + SOURCE)))) == ["H100 ranked 1"]
 
@@ -477,7 +486,7 @@ def test_a_board_whose_minutes_are_used_up_is_left_out() -> None:
     assert boards(decision) == ["CPU ranked 1"]
     assert decision.notice and decision.notice.left_out == ("H100",)
     assert decision.notice.text == (
-        f"Not judged on `H100`: the limit is 10 {limit}. Comment `/rank gpu=H100` at 2026-11-22 08:00 UTC or later."
+        f"Not judged on `H100`: the limit of `H100` is 10 {limit}. Comment `/rank gpu=H100` at 2026-11-22 08:00 UTC or later."
     )
     told = refusal(decide(said("/rank gpu=H100"), known))
     assert told == f"`H100` has used 9.8 of 10 {limit}. Try again at 2026-11-22 08:00 UTC."
@@ -506,6 +515,14 @@ def test_a_limit_of_one_board_leaves_the_other_tasks_of_its_gpu_alone() -> None:
     told = refusal(decide(said("/rank gpu=H100"), known))
     assert told.startswith(f"`{used.request.task}` on `H100` has used 10 of 10 minutes"), told
     assert boards(decide(said("/rank gpu=H100"), replace(known, on_limited_boards=(elsewhere,)))) == ["H100 ranked 1"]
+    pushed = decide(happened(), known).notice
+    assert pushed and f"the limit of `{used.request.task}` on `H100` is 10 minutes" in pushed.text
+    later = replace(spent, ending=spent.ending and spent.ending.model_copy(update={"at": NOW - timedelta(hours=1)}))
+    both = {"H100": Gpu(runs_on="H100", minutes_per_day=20, board_minutes_per_day=10)}
+    competition = replace(COMPETITION, settings=SETTINGS.model_copy(update={"gpus": gpus | both}))
+    theirs = replace(spent, request=elsewhere.request)
+    known = replace(known, competition=competition, on_limited_boards=(theirs, later))
+    assert "on `H100` has used 10 of 10" in refusal(decide(said("/rank gpu=H100"), known)), "it lasts longer"
 
 
 def test_a_board_without_newcomers_needs_a_merged_submission() -> None:

@@ -24,7 +24,7 @@ from harness.records.verdict import Verdict
 from harness.rules import game, phase
 from harness.rules.context import Context
 from harness.task.submission import Champion, Submission
-from harness.task.task import load_task
+from harness.task.task import Baseline, load_task
 from tests import cores
 from tests.loads import busy_loops
 
@@ -242,6 +242,13 @@ def test_a_challenger_far_behind_gets_no_duel(board, unsteady):
     score = Interval(value=0.1, low=0.09, high=0.11)
     champion = Champion(submission=submission(GOOD, "x"), score=score, nominal_us=(10.0,))
     assert judge(board, submission(SLOW), Mode.RANKED, champion=champion).duel is None
+
+
+def test_a_judgement_says_whether_its_file_is_a_baseline_of_the_task(board):
+    baseline = Baseline(name="torch.add", path=TINY / "add.py", digest=submission(GOOD).digest)
+    named = replace(board, task=replace(board.task, baselines=(baseline,)))
+    assert verdict_of(named, GOOD).baseline == "torch.add"
+    assert verdict_of(named, GOOD + "\n").baseline == ""
 
 
 def test_a_judgement_without_a_sandbox_says_so_and_cannot_rank(board, unsteady):

@@ -424,7 +424,7 @@ def with_baseline(tmp_path: Path) -> Task:
 
 def test_a_board_shows_a_baseline_below_its_rows_without_a_rank(tmp_path: Path, with_baseline: Task) -> None:
     board = with_baseline.board("CPU")
-    baseline = judged(board, "maintainer", 4.0, source=TORCH_SUM)
+    baseline = judged(board, "maintainer", 4.0, source=TORCH_SUM, baseline="torch.add")
     submission = baseline.submission.model_copy(update={"pull_request": 31})
     baseline = baseline.model_copy(update={"submission": submission})
     judgements = [baseline, judged(board, "ada", 2.0, day=1), judged(board, "bob", 1.6, day=2)]
@@ -446,7 +446,11 @@ def test_a_board_shows_a_baseline_below_its_rows_without_a_rank(tmp_path: Path, 
 
 
 def test_a_board_with_a_baseline_and_no_rows_names_its_time(tmp_path: Path, with_baseline: Task) -> None:
-    site, _ = built(tmp_path, with_baseline, [judged(with_baseline.board("CPU"), "ada", 4.0, source=TORCH_SUM)])
+    site, _ = built(
+        tmp_path,
+        with_baseline,
+        [judged(with_baseline.board("CPU"), "ada", 4.0, source=TORCH_SUM, baseline="torch.add")],
+    )
     text = page_text(site, "vectoradd/CPU")
     assert "No entries yet." in text and re.search(r"torch\.add, not ranked: [\d.,]+ µs ±", text.replace("\u00a0", " "))
 

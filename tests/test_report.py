@@ -231,10 +231,16 @@ FASTER = accepted("ada", 0.4, file="faster", duel=duel(accepted("bob", 0.45), 0.
 
 
 def test_the_comment_on_a_baseline_says_that_the_board_shows_it_without_a_rank() -> None:
-    text = told(ADA, accepted("ada", 0.25, file="torch's own", minute=1))
-    assert "on `CPU`: accepted (AC)\n" in text
+    text = told(ADA, accepted("ada", 0.25, file="torch's own", baseline="torch.add", minute=1))
+    assert "on `CPU`: accepted (AC), a baseline, not ranked\n" in text
     assert "This is the task's baseline `torch.add`: the board shows its time, 25.00 µs ±0.3 %, without a rank." in text
-    assert "keeps your row" not in text and "improve your row" not in text
+    assert "keeps your row" not in text and "improve your row" not in text and "Your last" not in text
+    later = told(
+        ADA,
+        accepted("ada", 0.25, file="torch's own", baseline="torch.add", minute=1),
+        accepted("ada", 0.6, file="mine", minute=2),
+    )
+    assert "Your last and best" in later and "25.00" not in later, "compared with the author's own files only"
 
 
 def test_the_comment_on_a_held_judgement_gives_the_reason_not_slowness() -> None:

@@ -24,6 +24,7 @@ from harness.task.task import Baseline, Task, load_task
 from scripts.bot.admission.recheck import why_refused, why_unreadable
 from scripts.bot.evaluate.pyz import LIBRARIES, judge_lock
 from scripts.bot.evaluate.resolve import Resolution, find_champion, minutes_for, resolve
+from scripts.bot.report.places import LedgerBoards, PlaceKind
 from scripts.bot.report.recording import next_attempt
 from scripts.competition.settings import load_settings
 from scripts.github.fork import Fork
@@ -441,6 +442,17 @@ def test_only_a_ranked_judging_has_a_duel(scene):
 def test_nobody_duels_themselves_or_the_same_file(scene, login, source):
     scene.crown(login, source=source)
     assert scene.bundle(scene.ask()).champion is None
+
+
+def test_a_baseline_has_no_place_so_the_bot_neither_merges_nor_closes_it(scene):
+    asked = scene.ask()
+    judgement = first_place("ada", scene.ada.id, scene.pull.number, scene.pull.head_sha, SOURCE)
+    ending = Ending(request=asked.id, state=EndState.JUDGED, verdict=Verdict.ACCEPTED, at=NOW)
+    path = scene.ledger.append(judgement, asked.id)
+    status = RequestStatus(request=asked, ending=ending)
+    assert LedgerBoards(scene.ledger, ROOT).place(status) is PlaceKind.ROW
+    path.write_text(judgement.model_copy(update={"baseline": "torch.add"}).to_json())
+    assert LedgerBoards(scene.ledger, ROOT).place(status) is None
 
 
 def test_a_baseline_duels_nobody(scene):

@@ -31,7 +31,7 @@ SPREAD = (-1.0, -0.6, -0.2, 0.2, 0.6, 1.0)
 
 
 def board(*sizes: int, ranking_by: str = "geom", baselines: tuple[str, ...] = ()) -> Board:
-    """A board with only the fields that `standings` reads; `baselines` are the files that it does not rank."""
+    """A board with only the fields that `standings` reads; `baselines` are the files that its judge does not rank."""
     benchmarks = tuple(SimpleNamespace(params={"size": size, "seed": 7}) for size in sizes or (1024,))
     named = tuple(Baseline(name=f"torch.{file}", path=Path(f"{file}.py"), digest=digest(file)) for file in baselines)
     task = Task(name="vectoradd", folder=Path("vectoradd"), baselines=named)
@@ -92,7 +92,7 @@ def judged(event: Event, minute: int, on: Board) -> Judgement:
         ),
     ]  # fmt: skip
     fields: dict[str, Any] = {
-        "task": on.task.name, "edition": on.edition, "gpu": on.gpu, "mode": Mode.RANKED,
+        "baseline": on.task.baseline_name(digest(event.file)), "task": on.task.name, "edition": on.edition, "gpu": on.gpu, "mode": Mode.RANKED,
         "submission": SubmissionInfo(login=event.login, digest=digest(event.file), lines=10),
         "verdict": Verdict.ACCEPTED, "message": "", "cases": tuple(cases), "claim": Claim.BOUNDED,
         "duel": duel(*event.duel) if event.duel else None,
@@ -829,6 +829,19 @@ def test_a_baseline_that_was_judged_without_a_sandbox_has_no_time() -> None:
     unwalled = {"sandbox": SandboxInfo(kind="none", stop="signals")}
     table = season([Event("org", "sum", 0.2, more=unwalled)], board(baselines=("sum",)))
     assert (table.baselines, table.unranked) == ((), 1)
+
+
+def test_a_change_of_the_baselines_changes_no_rank() -> None:
+    """Neither of what was judged as a baseline, nor of what was not."""
+    before, after = board(baselines=("sum",)), board(baselines=("a",))
+    judgements = [
+        judged(event, n, before) for n, event in enumerate([Event("org", "sum", 0.2), Event("ada", "a", 0.5)])
+    ]
+    table = standings(after, judgements)
+    assert ([row.login for row in table.rows], table.baselines) == (["ada"], ())
+    again = standings(after, [*judgements, judged(Event("org", "a", 0.5), 2, after)])
+    assert [row.login for row in again.rows] == ["ada"]
+    assert [(one.name, len(one.judgements)) for one in again.baselines] == [("torch.a", 1)]
 
 
 def test_no_podium_has_a_baseline() -> None:

@@ -17,6 +17,8 @@ from typing import Any, cast
 
 import pytest
 
+from harness.task.submission import Submission
+from harness.task.task import Baseline, load_task
 from scripts.cli import run
 from scripts.github.access import connect
 from scripts.github.gh import GitHub
@@ -25,7 +27,7 @@ from scripts.github.pulls import PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderation
 from scripts.submit.follow import BoardNews, BoardProgress, PullStatus, look, read_result
-from scripts.submit.prepare import blob_sha
+from scripts.submit.prepare import SubmitError, blob_sha, with_gpus
 from tests.competition import FASTER, ROOT, SOURCE, Scene, of_its_board, path_of, two_boards
 from tests.github_server import Failure, User, Way
 from tests.terminal import CTRL_C, Terminal
@@ -387,6 +389,17 @@ def test_submit_refuses_a_bad_submission_before_sending_anything(desk: Desk, sou
     desk.file.write_bytes(source)
     assert message in refused(desk, *options)
     assert not desk.world.forks and not [one for one in desk.scene.server.log if one.method != "GET"]
+
+
+def test_a_baseline_is_submitted_as_it_is() -> None:
+    """A directive would make another file of it, which takes a rank."""
+    file = Submission(login="alice", source=SOURCE)
+    task = load_task(TASK)
+    assert with_gpus(file, ("H100",), task).source == b"#!PULLRANK gpus H100\n" + SOURCE
+    task = replace(task, baselines=(Baseline(name="torch.add", path=TASK / "add.py", digest=file.digest),))
+    assert with_gpus(file, (), task) is file
+    with pytest.raises(SubmitError, match=r"--gpu H100 would change the file, .* baseline 'torch.add' only as it is"):
+        with_gpus(file, ("H100",), task)
 
 
 def test_a_file_that_fails_its_tests_here_is_not_submitted(desk: Desk, capsys) -> None:

@@ -147,7 +147,7 @@ libraries: [cutlass]
     digest = hashlib.sha256(b"pass\n").hexdigest()
     path = task.folder / "examples/accepted/sum.py"
     assert task.baselines == (Baseline(name="torch.add", path=path, digest=digest),)
-    assert (task.find_baseline(digest), task.find_baseline("0" * 64)) == (task.baselines[0], None)
+    assert (task.baseline_name(digest), task.baseline_name("0" * 64)) == ("torch.add", "")
     assert task.deadline == datetime(2027, 2, 28, 23, tzinfo=UTC)
     assert task.set and (task.set.title, task.set.about) == ("Sums", "Of *vectors*.")
     assert set(task.files) == {"reference.py", "utils.py", "eval.py"}
@@ -408,6 +408,7 @@ def test_a_baseline_is_an_accepted_example_and_named_once(tmp_path: Path) -> Non
     yml = """
 baselines:
   zeros: examples/wrong_answer/zeros.py
+  Anchor: examples/accepted/z.py
   plain: examples/accepted/plain.py
   one: examples/accepted/z.py
   two: examples/accepted/z.py
@@ -416,8 +417,9 @@ baselines:
     place = f"{folder / 'task.yml'}:"
     assert faults_of(folder) == [
         f"{place}5: baselines.zeros: must be one of the accepted examples, in examples/accepted/",
-        f"{place}6: baselines.plain: is the anchor, whose time the boards show anyway; name another",
-        f"{place}8: baselines.two: is the same file as 'one'; keep one of them",
+        f"{place}6: baselines.Anchor: is what the boards call the anchor; choose another name",
+        f"{place}7: baselines.plain: is the anchor, whose time the boards show anyway; name another",
+        f"{place}9: baselines.two: is the same file as 'one'; keep one of them",
     ]
 
 

@@ -94,7 +94,7 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
-def _is_empty(value: Mapping[str, str]) -> bool:
+def _is_empty(value: Mapping[str, str] | str) -> bool:
     return not value
 
 
@@ -220,6 +220,11 @@ class Judgement(Model):
     gpu: RecordName
     mode: Mode
     submission: SubmissionInfo
+    baseline: ShortLine = Field(
+        default="",
+        exclude_if=_is_empty,
+        description="the task's name for the file, if it is one of its baselines, which take no rank",
+    )
     verdict: Verdict
     message: Text
     cases: tuple[CaseResult, ...] = Field(min_length=1)

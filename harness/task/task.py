@@ -142,9 +142,9 @@ class Task:
         """The files that players may see: all except the reference."""
         return {name: content for name, content in self.files.items() if name != "reference.py"}
 
-    def find_baseline(self, digest: str) -> Baseline | None:
-        """The baseline whose bytes have this SHA-256; None for any other file."""
-        return next((one for one in self.baselines if one.digest == digest), None)
+    def baseline_name(self, digest: str) -> str:
+        """The name of the baseline whose bytes have this SHA-256; empty for any other file."""
+        return next((one.name for one in self.baselines if one.digest == digest), "")
 
     @property
     def boards(self) -> tuple[Board, ...]:

@@ -228,7 +228,7 @@ class TaskFile(LimitKeys):
         default_factory=dict,
         max_length=10,
         description="Accepted examples whose times the boards show without a rank, by name: {torch.sort: "
-        "examples/accepted/library.py}. A maintainer submits such a file like any other.",
+        "examples/accepted/library.py}. A maintainer submits exactly such a file.",
     )
     tests: Cases = Field(description="Cases whose outputs are checked.")
     benchmarks: Cases = Field(description="Cases whose outputs are checked and that are timed.")

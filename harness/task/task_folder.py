@@ -179,7 +179,9 @@ class TaskFolder:
         found: dict[str, Baseline] = {}
         for name, path in self.file.baselines.items():
             digest = hashlib.sha256(path.read_bytes()).hexdigest() if path in accepted else ""
-            if not digest:
+            if name.casefold() == "anchor":
+                self.faults.add(("baselines", name), "is what the boards call the anchor; choose another name")
+            elif not digest:
                 self.faults.add(("baselines", name), "must be one of the accepted examples, in examples/accepted/")
             elif path == anchor:
                 self.faults.add(("baselines", name), "is the anchor, whose time the boards show anyway; name another")

@@ -171,10 +171,10 @@ class TakenOutFacts(SiteModel):
 
 
 class BoardFacts(SiteModel):
-    """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't rank.
+    """A board.  `rows` are in order; `unranked` counts judgements of this edition that don't count.
 
     `judged`: a machine judges it now.  `anchor_us` is the anchor's score; None without one, and on older sites.
-    `baselines` are the fastest first; older sites have none.
+    `baselines` are in order of their times; older sites have none.
     """
 
     task: RecordName

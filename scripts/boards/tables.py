@@ -43,11 +43,14 @@ def standings_table(board: BoardFacts) -> Group:
             cell(row.language),
             f"{row.judgements}×",
         )
-    made.add_section()
-    unranked = [(one.score_us.value, format_error(one.score_us), plain(one.name)) for one in board.baselines]
-    for us, error, name in sorted([*unranked, *([(board.anchor_us, "", "anchor")] if board.anchor_us else [])]):
+    unranked = [
+        (one.score_us.value, format_error(one.score_us).removeprefix("±"), plain(one.name)) for one in board.baselines
+    ]
+    if board.anchor_us:
+        unranked.append((board.anchor_us, "", "anchor"))
+    for us, error, name in sorted(unranked):
         gap = format_gap(us / board.rows[0].score_us.value - 1) if board.rows else ""
-        made.add_row("", Text(name), format_us(us), error.removeprefix("±"), gap, style="dim")
+        made.add_row("", Text(name), format_us(us), error, gap, style="dim")
     return Group(made, *(Text(remark, "dim") for remark in _remarks(board)), *_benchmarks_of_first(board))
 
 

@@ -93,10 +93,11 @@ def board(source: BoardSource, task: str, gpu: str | None, as_json: bool) -> Non
     found = source.board(task, gpu)
     if as_json:
         _print(found.model_dump(mode="json"))
-    elif found.rows:
-        console().print(standings_table(found))
     else:
-        click.echo(f"No ranked entries on {found.task} / {found.gpu} in {source.place} yet.")
+        if not found.rows:
+            click.echo(f"No ranked entries on {found.task} / {found.gpu} in {source.place} yet.")
+        if found.rows or found.baselines:
+            console().print(standings_table(found))
     _show_below(found, as_json=as_json)
 
 

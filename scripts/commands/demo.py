@@ -213,7 +213,7 @@ class DemoCompetition:
             submission,
             Mode.RANKED,
             sandbox="bubblewrap" if self.is_sandboxed else "none",
-            champion=self._champion_for(board, entry.login),
+            champion=self._champion_for(board, submission),
             on_progress=display.show,
         )
         self.ledger.append(judgement, f"demo-{number:02}")
@@ -231,11 +231,11 @@ class DemoCompetition:
         self._files[submission.digest] = submission
         return submission
 
-    def _champion_for(self, board: Board, login: str) -> Champion | None:
-        """The champion that an author has to beat; None if the board is empty or the author leads it."""
+    def _champion_for(self, board: Board, submission: Submission) -> Champion | None:
+        """The champion that an author has to beat; None without one, if it is theirs, or if the file takes no rank."""
         ranked = self.standings(board)
         first = ranked.champion
-        if not first or first.login == login:
+        if not first or first.login == submission.login or board.task.baseline_name(submission.digest):
             return None
         return Champion(submission=self._files[first.digest], score=first.score_us, nominal_us=ranked.nominal_us)
 

@@ -103,7 +103,7 @@ def submit(
     with Voice(as_json=as_json) as voice, connect(require_repository(repo), token) as github:
         ending = ClosingLine(github=github, token=token, voice=voice)
         contributor = Contributor(github)
-        named = _named(with_gpus(submission, gpu), wanted, contributor.me.login)
+        named = _named(with_gpus(submission, gpu, wanted), wanted, contributor.me.login)
         _require_current(contributor, wanted, tests=test)
         parcel = _prepared(contributor, named, wanted, draft=draft)
         if test and not _is_accepted(named, parcel, sandbox, voice, as_json=as_json):

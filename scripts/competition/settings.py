@@ -98,7 +98,7 @@ class Gpu(Section):
     )
     board_minutes_per_day: Annotated[int, Field(strict=True, gt=0, le=100_000)] | None = Field(
         default=None,
-        description="The same for each of its boards, so that one task leaves time for the others. Default: no limit.",
+        description="Minutes of machine time per day on each of its boards, for all authors. Default: no limit.",
     )
     arch: Architecture | None = Field(
         default=None, description="Target architecture of nvcc, such as sm_90a; needed by tasks with lang: cu."

@@ -186,7 +186,7 @@ def _cells(row: Row, first: Row, columns: Sequence[Column], ranking_by: Ranking)
 def _unranked_rows(
     site: Site, table: Standings, summary: BoardSummary, columns: Sequence[Column]
 ) -> Iterator[UnrankedRow]:
-    """None if the board has no rows to compare with."""
+    """The anchor and the baselines that were judged; nothing on a board without rows."""
     first, anchor = summary.first, table.board.task.anchor
     if not first:
         return

@@ -1,7 +1,7 @@
 """Baselines: examples of a task that its boards show with their times, but do not rank.  Pure.
 
-With them a board shows how long a library's function takes.  A baseline is judged like any submission.  Whoever submits
-its bytes, the judgement counts for the baseline and not for the author of the submission.
+With them a board shows how long a library's function takes.  A baseline is judged like any submission, and the
+judgement says that it is one.  So a change of the task's baselines changes no rank.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scripts.standings.roofline import Roofline
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineTime:
-    """A baseline's time on a board, pooled over the judgements of its bytes, which are oldest first."""
+    """A baseline's time on a board, pooled over the judgements of its file, which are oldest first."""
 
     baseline: Baseline
     score_us: Interval
@@ -46,22 +46,19 @@ class BaselineTime:
         }
 
 
-def without_baselines(board: Board, judgements: Sequence[Judgement]) -> list[Judgement]:
-    return [one for one in judgements if not board.task.find_baseline(one.submission.digest)]
-
-
 def baseline_times(
     board: Board, judgements: Sequence[Judgement], nominal_us: tuple[float, ...]
 ) -> tuple[BaselineTime, ...]:
-    """The baselines that were judged, the fastest first.
+    """The task's baselines that were judged, the fastest first.
 
     Args:
-        judgements: those that rank, in ledger order.
+        judgements: those that count, in ledger order.
         nominal_us: the anchor's usual times, one for each benchmark.
     """
     found = []
     for baseline in board.task.baselines:
-        if ours := tuple(one for one in judgements if one.submission.digest == baseline.digest):
+        ours = tuple(one for one in judgements if one.baseline and one.submission.digest == baseline.digest)
+        if ours:
             file = PooledFile(judgements=ours, ranking_by=board.ranking_by, nominal_us=nominal_us)
             found.append(BaselineTime(baseline=baseline, score_us=file.score_us, cases=file.cases, judgements=ours))
     return tuple(sorted(found, key=lambda one: one.score_us.value))

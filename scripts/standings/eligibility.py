@@ -1,4 +1,7 @@
-"""The judgements that rank on a board: accepted, in the sandbox, of its edition, on its cases."""
+"""The judgements that count on a board: accepted, in the sandbox, of its edition, on its cases.
+
+All of them rank but those of baselines, which only have a time.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,18 @@ from harness.records.verdict import Verdict
 from harness.task.task import Board
 
 
-def ranking(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: bool = False) -> list[Judgement]:
-    """The judgements that rank on a board as it is now; arguments as for `standings`."""
+def counted(board: Board, judgements: Sequence[Judgement], *, allow_unwalled: bool = False) -> list[Judgement]:
+    """The judgements that count on a board as it is now; arguments as for `standings`."""
     cases = [shape(case.params) for case in board.benchmarks]
-    return [one for one in judgements if _ranks(one, board, cases, allow_unwalled)]
+    return [one for one in judgements if _counts(one, board, cases, allow_unwalled)]
 
 
-def _ranks(judgement: Judgement, board: Board, cases: list[dict[str, Any]], allow_unwalled: bool) -> bool:
+def ranking(board: Board, judgements: Sequence[Judgement]) -> list[Judgement]:
+    """The judgements that rank on a board as it is now."""
+    return [one for one in counted(board, judgements) if not one.baseline]
+
+
+def _counts(judgement: Judgement, board: Board, cases: list[dict[str, Any]], allow_unwalled: bool) -> bool:
     is_own = allow_unwalled and judgement.mode is Mode.RANKED and judgement.verdict is Verdict.ACCEPTED
     if not (judgement.is_rankable or is_own):
         return False

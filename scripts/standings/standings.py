@@ -1,6 +1,6 @@
 """The standings of a board: turns judgements in ledger order into ranked rows.
 
-    judgements that rank   accepted, in the sandbox, of this edition, on this board's cases; others are only counted
+    judgements that count  accepted, in the sandbox, of this edition, on this board's cases; of others only the number
       ├─ baselines         files of the task, such as a library's function: a time without a rank
       └─ files             an author's judgements of the same bytes are pooled, so repeated judging is no lottery
           └─ authors       a new file replaces the author's current one only if it beats it
@@ -23,9 +23,9 @@ from harness.records.judgement import Judgement
 from harness.records.stats import Interval, score
 from harness.task.task import Board
 from scripts.standings.author_files import Improvement
-from scripts.standings.baselines import BaselineTime, baseline_times, without_baselines
+from scripts.standings.baselines import BaselineTime, baseline_times
 from scripts.standings.case_times import nominal_times
-from scripts.standings.eligibility import ranking
+from scripts.standings.eligibility import counted, ranking
 from scripts.standings.first_place import Contest, Record
 from scripts.standings.rows import Row, rows_of
 
@@ -34,8 +34,8 @@ from scripts.standings.rows import Row, rows_of
 class Standings:
     """A ranked board.
 
-    `unranked` counts this edition's judgements that don't rank; `earlier_editions` are oldest first.  `scores_us` has
-    each ranked judgement's own score by checksum, while rows pool the judgements of a file.
+    `unranked` is the number of this edition's judgements that don't count; `earlier_editions` are oldest first.
+    `scores_us` has each ranked judgement's own score by checksum, while rows pool the judgements of a file.
     """
 
     board: Board
@@ -66,7 +66,9 @@ class Standings:
 
     def find_baseline(self, judgement: Judgement) -> BaselineTime | None:
         """The baseline that a judgement belongs to; None for any other judgement."""
-        return next((one for one in self.baselines if judgement in one.judgements), None)
+        if not judgement.baseline:
+            return None
+        return next((one for one in self.baselines if one.baseline.digest == judgement.submission.digest), None)
 
     def leader_of(self, row: Row) -> Row:
         """The first row in this row's band."""
@@ -85,11 +87,12 @@ def standings(
     """
     ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
     current = [one for one in ours if one.edition == board.edition]
-    counted = ranking(board, current, allow_unwalled=allow_unwalled)
-    nominal_us = nominal_times(counted)
+    timed = counted(board, current, allow_unwalled=allow_unwalled)
+    nominal_us = nominal_times(timed)
     contest = Contest(board, nominal_us)
-    for judgement in without_baselines(board, counted):
-        contest.add(judgement)
+    for judgement in timed:
+        if not judgement.baseline:
+            contest.add(judgement)
     files = chain.from_iterable(author.files for author in contest.authors)
     return Standings(
         board=board,
@@ -98,8 +101,8 @@ def standings(
         improvements=tuple(chain.from_iterable(author.improvements for author in contest.authors)),
         scores_us={one.checksum: score_us for file in files for one, score_us in file.scores_us},
         nominal_us=nominal_us,
-        baselines=baseline_times(board, counted, nominal_us),
-        unranked=len(current) - len(counted),
+        baselines=baseline_times(board, timed, nominal_us),
+        unranked=len(current) - len(timed),
         earlier_editions=tuple(dict.fromkeys(one.edition for one in ours if one.edition != board.edition)),
     )
 
@@ -118,10 +121,9 @@ class Podium:
 
 def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> Iterator[Podium]:
     """The changes of a board's first places, in ledger order; arguments as for `standings`."""
-    counted = ranking(board, judgements)
-    contest = Contest(board, nominal_times(counted))
+    contest = Contest(board, nominal_times(counted(board, judgements)))
     former: tuple[Row, ...] = ()
-    for judgement in without_baselines(board, counted):
+    for judgement in ranking(board, judgements):
         contest.add(judgement)
         rows = tuple(row for row in rows_of(contest, places) if not row.provisional)
         if [(row.login, row.digest) for row in rows] != [(row.login, row.digest) for row in former]:

@@ -39,14 +39,19 @@ class PreparedSubmission:
         return f"pullrank/{self.login}/{self.task.name}"
 
 
-def with_gpus(submission: Submission, gpus: tuple[str, ...]) -> Submission:
-    """Add a first line to the file that restricts it to these boards.
+def with_gpus(submission: Submission, gpus: tuple[str, ...], task: Task) -> Submission:
+    """Add a first line to the file that restricts it to these boards of its task.
 
     Raises:
-        SubmitError: the file names other boards already.
+        SubmitError: the file names other boards already, or must not be changed.
     """
     if not gpus:
         return submission
+    if baseline := task.baseline_name(submission.digest):
+        raise SubmitError(
+            f"--gpu {' --gpu '.join(gpus)} would change the file, which is the baseline '{baseline}' only as it "
+            "is. Submit it without --gpu"
+        )
     own = read_directives(submission.text, submission.name).gpus
     if own:
         if set(own) == set(gpus):

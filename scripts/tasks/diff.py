@@ -5,8 +5,8 @@
     after: the tasks in this working tree                      ─┘      └─ the ledger's rows that would go
 
 A new edition empties a board.  It depends on the facts of the task that are compared here, and on the harness's timing
-method (`METHOD`) at that commit.  It does not depend on prose, deadlines, `work`, templates, or examples other than the
-anchor.
+method (`METHOD`) at that commit.  It does not depend on prose, deadlines, `work`, templates, baselines, or any examples
+but the anchor.
 """
 
 from __future__ import annotations
@@ -168,6 +168,7 @@ def _prose(task: Task) -> dict[str, Any]:
     return {
         **{name: getattr(task, name) for name in ("title", "description", "deadline", "work")},
         "templates": {language: path.read_bytes() for language, path in task.templates.items()},
+        "baselines": [(one.name, one.digest) for one in task.baselines],
         "examples": [(one.place, one.path.read_bytes()) for one in task.examples],
     }
 

@@ -6,6 +6,7 @@ files       the list of its files, or the text of one
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 from collections.abc import Sequence
@@ -135,10 +136,11 @@ def files_of(task: Task) -> dict[str, tuple[str, bytes]]:
     for language, path in task.templates.items():
         roles[_place(task, path)] = (f"template for {language}", path.read_bytes())
     for example in task.examples:
-        role = ", the anchor" if example.path == task.anchor else ""
-        role += ", a baseline" if any(example.path == one.path for one in task.baselines) else ""
-        what = f"example that must get {example.verdict}{role}"
-        roles[_place(task, example.path)] = (what, example.path.read_bytes())
+        content = example.path.read_bytes()
+        what = f"example that must get {example.verdict}" + (", the anchor" if example.path == task.anchor else "")
+        if baseline := task.baseline_name(hashlib.sha256(content).hexdigest()):
+            what += f", the baseline {baseline}"
+        roles[_place(task, example.path)] = (what, content)
     return {"task.yml": ("the task", (task.folder / "task.yml").read_bytes())} | roles
 
 

@@ -35,7 +35,7 @@ END = START + timedelta(days=90)
 """The build time of its site, later than everything in it, so that the same season gives the same pages."""
 _PLAYED = ("matmul", "softmax", "attention", "prefixsum", "rmsnorm", "vectoradd", "histogram", "conv2d")
 _CLOSES_AFTER_DAYS = (210, 150, 120, 104, 130, 60, 45, None)
-ORGANISER, _BASELINES_AT = "made-up-organiser", 0.2
+_ORGANISER, _BASELINES_AT = "made-up-organiser", 0.2
 """Who submits the tasks' baselines, and after which share of the season."""
 _JUDGED_AGAIN = 0.12
 """The probability that an author submits the same file again."""
@@ -138,13 +138,13 @@ def _play(
     end = min(LENGTH, timedelta(days=_CLOSES_AFTER_DAYS[index] or LENGTH.days))
     for number, baseline in enumerate(task.baselines, start=1):
         file = MadeUpFile(
-            login=ORGANISER, user_id=9_000_000, number=number, text=baseline.path.read_text("utf-8"),
+            login=_ORGANISER, user_id=9_000_000, number=number, text=baseline.path.read_text("utf-8"),
             language="PyTorch", quality=0.55 + 0.1 * number,
         )  # fmt: skip
         season.sources[file.digest] = file.text
         only = read_directives(file.text).gpus
         for gpu, stage in ((gpu, stage) for gpu, stage in stages.items() if not only or gpu in only):
-            judgement = stage.judge_baseline(file, START + end * _BASELINES_AT, _BASELINES_AT)
+            judgement = stage.judge(file, START + end * _BASELINES_AT, _BASELINES_AT, baseline=baseline.name)
             season.ledger.append(judgement, f"baseline-{number}-{gpu}")
     for number, moment in enumerate(_moments(authors, wanted, dice), start=1):
         author = dice.choices(authors, [one.zeal for one in authors])[0]

@@ -43,23 +43,16 @@ class BoardSeason:
         self._standing: dict[str, tuple[MadeUpFile, Interval]] = {}
         self._champion: str | None = None
 
-    def judge(self, file: MadeUpFile, at: datetime, moment: float) -> Judgement:
-        """The judgement of a file submitted at `at`, after the share `moment` of the season."""
+    def judge(self, file: MadeUpFile, at: datetime, moment: float, *, baseline: str = "") -> Judgement:
+        """The judgement of a file submitted at `at`, after the share `moment` of the season; `baseline` is its name."""
         dice = random.Random(f"{self._board.task.name} {self._board.gpu} {file.digest} {at}")
         self._play(self._edition_at(moment))
-        fails = dice.random() < _FAILS
+        fails = not baseline and dice.random() < _FAILS
         machine = machine_of(self._board.gpu, dice)
         cases = list(self._cases(file, dice, machine, fails=fails))
-        duel = None if fails else self._enter(file, cases, dice)
-        return self._judgement(file, at, tuple(cases), duel, machine, dice)
-
-    def judge_baseline(self, file: MadeUpFile, at: datetime, moment: float) -> Judgement:
-        """The judgement of a file of the task: it is accepted, and takes no place."""
-        dice = random.Random(f"{self._board.task.name} {self._board.gpu} {file.digest} {at}")
-        self._play(self._edition_at(moment))
-        machine = machine_of(self._board.gpu, dice)
-        cases = tuple(self._cases(file, dice, machine, fails=False))
-        return self._judgement(file, at, cases, None, machine, dice)
+        duel = None if fails or baseline else self._enter(file, cases, dice)
+        made = self._judgement(file, at, tuple(cases), duel, machine, dice)
+        return made.model_copy(update={"baseline": baseline})
 
     def _edition_at(self, moment: float) -> str:
         return _OLD_EDITION if self._began_anew and moment < _OLD_EDITION_UNTIL else self._board.edition

@@ -145,11 +145,14 @@ def admit(entry: SubmissionPath, contents: PullContents, competition: Competitio
     require_original(entry, contents, competition)
     boards = require_boards(task, competition)
     wanted = require_directives(entry, contents.source)
+    digest = hashlib.sha256(contents.source).hexdigest()
+    if task.baseline_name(digest):  # It comes with the task, and may name GPUs that this competition does not have.
+        wanted = tuple(gpu for gpu in wanted if gpu in boards) or wanted
     return Admission(
         entry=entry,
         task=task,
         blob=blob,
-        digest=hashlib.sha256(contents.source).hexdigest(),
+        digest=digest,
         gpus=require_gpus(wanted, task, boards, competition) or boards,
         boards=boards,
     )

@@ -6,8 +6,8 @@
     ranked           ranked requests, but not those withdrawn before they ran                24 hours
     minutes          the judge's wall time, and a minute for each new request                24 hours
 
-Requests that failed on our side cost an author nothing, nor do those of a maintainer or the bot.  A GPU's boards, and
-each of them, may have a limit of their own, for all authors together.
+Requests that failed on our side cost an author nothing, nor do those of a maintainer or the bot.  A GPU may have limits
+for all its boards and for each of them, for all authors together.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LimitUse:
 class QuotaRefusal:
     """`next_at` is when as many judgings may be requested; None if that does not depend on time.
 
-    `boards` names those whose limit was reached, in Markdown; it is empty if it was the author's.
+    `boards` names those whose limit was reached, in Markdown; it is empty if that limit is the author's.
     """
 
     use: LimitUse
@@ -102,8 +102,14 @@ def find_refusal(
     concerned = [
         use for use in limit_uses(history, quotas, now) if use.limit is not Limit.RANKED or mode is Mode.RANKED
     ]
-    refusals = [refusal for use in concerned if (refusal := _refusal(use, wanted))]
-    # A hopeless refusal outweighs any waiting time, and a waiting time outweighs pending judgings.
+    return longest(refusal for use in concerned if (refusal := _refusal(use, wanted)))
+
+
+def longest(refusals: Iterable[QuotaRefusal]) -> QuotaRefusal | None:
+    """The refusal that lasts longest; None if there is none.
+
+    A hopeless refusal outweighs any waiting time, and a waiting time outweighs pending judgings.
+    """
     return max(refusals, key=lambda one: (one.is_hopeless, one.next_at.timestamp() if one.next_at else 0), default=None)
 
 

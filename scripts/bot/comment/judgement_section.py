@@ -39,7 +39,6 @@ from scripts.common.text import (
     inline,
 )
 from scripts.ledger.moderation import REMOVED, Action, Moderation
-from scripts.standings.baselines import BaselineTime
 from scripts.standings.claims import (
     FIRST_PLACE_TAKES,
     bound_share,
@@ -86,20 +85,15 @@ def render(
     if judgement.edition != board.edition:
         standings = None  # A new edition has started since: there is nothing to compare with.
     place = standings.find_row(judgement.submission.login) if standings and judgement.mode is Mode.RANKED else None
-    baseline = standings.find_baseline(judgement) if standings else None
-    if hidden:
-        where = _hidden(hidden, standings, place)
-    else:
-        where = _baseline(baseline) if baseline else _place(judgement, standings, place)
     parts = [
         _headline(judgement, standings, place, hidden),
         _failure(judgement),
-        where,
+        _hidden(hidden, standings, place) if hidden else _place(judgement, standings, place),
         _duel(judgement.duel, judgement, standings, hidden),
         benchmarks(judgement, board, standings, earlier, roofline),
         _profiles(judgement, board, roofline),
         _tests(judgement, board),
-        "" if baseline else _next(judgement),
+        _next(judgement),
         _small_print(judgement),
         folded("Log", fence(judgement.log, keep_end=True)) if judgement.log.strip() else "",
     ]
@@ -112,6 +106,8 @@ def _headline(judgement: Judgement, standings: Standings | None, place: Row | No
         verdict += f", {judgement.mode} only"
     if hidden:
         verdict += f", {REMOVED[hidden.action]}"
+    elif judgement.verdict is Verdict.ACCEPTED and judgement.mode is Mode.RANKED and judgement.baseline:
+        verdict += ", a baseline, not ranked"
     elif judgement.verdict is Verdict.ACCEPTED and standings and place and _stands(judgement, place):
         verdict += f", {_rank(place, standings)}"
     return f"### {_LAMPS.get(judgement.verdict, '🔴')} {inline(judgement.task)} on {inline(judgement.gpu)}: {verdict}"
@@ -152,14 +148,13 @@ def _rank(place: Row, standings: Standings) -> str:
     return f"rank {place.rank} of {len(standings.rows)}{', provisional' if place.provisional else ''}"
 
 
-def _baseline(found: BaselineTime) -> str:
-    time = format_interval(found.score_us)
-    return f"This is the task's baseline {inline(found.name)}: the board shows its time, {time}, without a rank."
-
-
 def _place(judgement: Judgement, standings: Standings | None, place: Row | None) -> str:
     if not standings or judgement.mode is not Mode.RANKED or judgement.verdict is not Verdict.ACCEPTED:
         return ""
+    if judgement.baseline:
+        baseline = standings.find_baseline(judgement)
+        time = f": the board shows its time, {format_interval(baseline.score_us)}, without a rank" if baseline else ""
+        return f"This is the task's baseline {inline(judgement.baseline)}{time}."
     if not place:
         return "This judgement does not rank" + (
             ": it was judged without a sandbox." if is_unwalled(judgement) else "."
@@ -281,6 +276,8 @@ def _listed(tests: Sequence[CaseResult]) -> str:
 
 
 def _next(judgement: Judgement) -> str:
+    if judgement.baseline and judgement.verdict is Verdict.ACCEPTED and judgement.mode is Mode.RANKED:
+        return "**Next:** To get a rank, submit a file of your own."
     if judgement.verdict is Verdict.ACCEPTED:
         return f"**Next:** {_NEXT[judgement.mode]}"
     replay = " Run `pullrank test` to judge a file in the same way on your own machine."

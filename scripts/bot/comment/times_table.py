@@ -75,7 +75,8 @@ def find_rivals(judgement: Judgement, standings: Standings, earlier: Sequence[Ju
         earlier: the author's judgements in ledger order; those that are later or do not rank are skipped.
     """
     known = [one for one in ranking(standings.board, earlier) if one.finished_at < judgement.finished_at]
-    return (*_own_rivals(judgement, standings, known), *_first(judgement, standings))
+    own = () if judgement.baseline else _own_rivals(judgement, standings, known)
+    return (*own, *_first(judgement, standings))
 
 
 def _own_rivals(judgement: Judgement, standings: Standings, known: Sequence[Judgement]) -> Iterator[Rival]:

@@ -149,12 +149,13 @@ def find_champion(
     board: Board, ledger: Ledger, request: Request, source: bytes, fork: Fork, root: Path
 ) -> Champion | None:
     """The champion that a file must duel if it could be first; None if no duel can be due or that file is gone."""
-    if not (request.is_ranked and board.task.is_refereed) or board.task.find_baseline(sha256(source)):
+    digest = sha256(source)
+    if not (request.is_ranked and board.task.is_refereed) or board.task.baseline_name(digest):
         return None
     now = Moderated.after(ledger.moderations())
     table = standings(board, now.counted(ledger.judgements(board.task.name, board.gpu).judgements))
     first = table.champion
-    if not first or first.login.casefold() == request.login.casefold() or first.digest == sha256(source):
+    if not first or first.login.casefold() == request.login.casefold() or first.digest == digest:
         return None
     theirs = _read_file(first, board.task, fork, root)
     if theirs is None:

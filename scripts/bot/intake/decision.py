@@ -16,7 +16,7 @@ from harness.records.counters import LaunchFilter
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from scripts.bot.admission.admission import Admission, Competition, PullContents, find_known
-from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal
+from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal, longest
 from scripts.bot.comment.markers import Notice
 from scripts.bot.intake.slash import Command, Verb
 from scripts.github.pulls import Account, Permission, PullRequest, Reaction
@@ -216,12 +216,11 @@ def _refusal_of(gpu: str, mode: Mode, facts: EventFacts, ended: Endings) -> Quot
             f"`{gpu}` is only for authors with a merged submission. Get one merged on another board, then {then}.",
             f"Not judged on `{gpu}`, which is only for authors with a merged submission: {then} once you have one.",
         )
-    on_boards, task = _after(facts.on_limited_boards, ended), facts.contents.task
-    limits = (board.minutes_per_day, None), (board.board_minutes_per_day, task.name if task else "")
-    for minutes, name in limits:
-        if minutes and (refusal := find_board_refusal(on_boards, gpu, minutes, facts.now, task=name)):
-            return refusal
-    return None
+    assert facts.contents.task
+    on_boards = _after(facts.on_limited_boards, ended)
+    limits = (board.minutes_per_day, None), (board.board_minutes_per_day, facts.contents.task.name)
+    found = [find_board_refusal(on_boards, gpu, minutes, facts.now, task=task) for minutes, task in limits if minutes]
+    return longest(filter(None, found))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,7 +295,8 @@ def _about(refusal: QuotaRefusal | BoardRefusal, gpus: Sequence[str], mode: Mode
         return refusal.remark
     when = f"at {refusal.next_at:%Y-%m-%d %H:%M} UTC or later" if refusal.next_at else "when there is room"
     names, command = ", ".join(f"`{gpu}`" for gpu in gpus), _command(mode, gpus)
-    return f"Not judged on {names}: the limit is {refusal.use.allowed} {refusal.use.limit}. Comment `{command}` {when}."
+    limit = f"the limit{' of ' + refusal.boards if refusal.boards else ''} is {refusal.use.allowed} {refusal.use.limit}"
+    return f"Not judged on {names}: {limit}. Comment `{command}` {when}."
 
 
 def _command(mode: Mode, gpus: Sequence[str] = ()) -> str:

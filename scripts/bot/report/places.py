@@ -59,12 +59,12 @@ class LedgerBoards:
         return self._removed(judgement.task, judgement.gpu).get(judgement.checksum)
 
     def place(self, status: RequestStatus) -> PlaceKind | None:
-        """The place of a judged file; None if it is not accepted, does not count, or is of another edition."""
+        """The place of a judged file; None if it is not accepted, a baseline, of another edition, or does not count."""
         ending = status.ending
         if not ending or ending.verdict is not Verdict.ACCEPTED:
             return None
         judgement = self._ledger.judgement_of(status.request)
-        if not judgement or not judgement.is_rankable or self.hidden(judgement):
+        if not judgement or not judgement.is_rankable or judgement.baseline or self.hidden(judgement):
             return None
         table = self.find(judgement.task, judgement.gpu)
         if not table or table.board.edition != judgement.edition:

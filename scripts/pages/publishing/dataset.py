@@ -3,6 +3,7 @@
 A line is a ranked judgement that counts, of its board's current edition or of an earlier one.  Left out are
 
     tasks with a deadline that has not passed
+    baselines                                 they do not rank
     files that were never merged              their code is not in the repository
     files of which a judgement was removed    on any board, by a maintainer or its author
     authors who are in `without`              `dataset` in the settings; also under an account's other logins
