@@ -133,8 +133,8 @@ def what_comes_of(fields: Json, honest: Honest) -> str:
     gpu = Gpu(runs_on="x", device=("CPU",))
     if why_no_match(handed, honest.request, honest.board, gpu, true.harness.digest, window, URL):
         return REFUSED
-    is_current = handed.baseline == honest.board.task.baseline_name(handed.submission.digest)
-    if handed.edition != honest.board.edition or not is_current:
+    baseline = honest.board.task.baseline_name(handed.submission.digest)
+    if (handed.edition, handed.baseline) != (honest.board.edition, baseline):
         return JUDGED_AGAIN
     is_ranked = honest.request.is_ranked and standings(honest.board, [handed]).rows
     return TAKEN if is_ranked or not honest.request.is_ranked else NOT_RANKED

@@ -102,10 +102,10 @@ def find_refusal(
     concerned = [
         use for use in limit_uses(history, quotas, now) if use.limit is not Limit.RANKED or mode is Mode.RANKED
     ]
-    return longest(refusal for use in concerned if (refusal := _refusal(use, wanted)))
+    return longest_refusal(refusal for use in concerned if (refusal := _refusal(use, wanted)))
 
 
-def longest(refusals: Iterable[QuotaRefusal]) -> QuotaRefusal | None:
+def longest_refusal(refusals: Iterable[QuotaRefusal]) -> QuotaRefusal | None:
     """The refusal that lasts longest; None if there is none.
 
     A hopeless refusal outweighs any waiting time, and a waiting time outweighs pending judgings.

@@ -16,7 +16,7 @@ from harness.records.counters import LaunchFilter
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from scripts.bot.admission.admission import Admission, Competition, PullContents, find_known
-from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal, longest
+from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal, longest_refusal
 from scripts.bot.comment.markers import Notice
 from scripts.bot.intake.slash import Command, Verb
 from scripts.github.pulls import Account, Permission, PullRequest, Reaction
@@ -220,7 +220,7 @@ def _refusal_of(gpu: str, mode: Mode, facts: EventFacts, ended: Endings) -> Quot
     on_boards = _after(facts.on_limited_boards, ended)
     limits = (board.minutes_per_day, None), (board.board_minutes_per_day, facts.contents.task.name)
     found = [find_board_refusal(on_boards, gpu, minutes, facts.now, task=task) for minutes, task in limits if minutes]
-    return longest(filter(None, found))
+    return longest_refusal(filter(None, found))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,8 +148,8 @@ def fetch(
         judgement = read_artifact(content)
         if reason := why_no_match(judgement, request, board, gpu, harness_digest(), window, run_url):
             raise ArtifactError(f"the judgement was rejected: {reason}")
-        is_current = judgement.baseline == board.task.baseline_name(judgement.submission.digest)
-        if judgement.edition != board.edition or not is_current:
+        baseline = board.task.baseline_name(judgement.submission.digest)
+        if (judgement.edition, judgement.baseline) != (board.edition, baseline):
             raise ArtifactError("the task changed during the judging")
     except ArtifactError as error:
         return JudgingOutcome(trouble=str(error), seconds=seconds_of(job))
