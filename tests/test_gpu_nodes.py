@@ -145,6 +145,7 @@ def test_gpu_libraries_preallocate_no_memory_and_cache_their_compilations(tmp_pa
     caches = {name: place for name, place in environment.items() if "CACHE" in name and place.startswith("/")}
     assert {"CUDA_CACHE_PATH", "CUPY_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "TRITON_CACHE_DIR"} <= caches.keys()
     assert all(Path(place).is_relative_to("/cache") for place in caches.values())
+    assert environment["TRITON_CACHE_AUTOTUNING"] == "1"
 
 
 def test_a_cpu_board_interprets_triton_and_shows_no_gpu(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The faults that `task check` finds in a task: checks that accept too much, and unsuitable cases."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from harness.reference.reference import Reference
 from harness.task.task import Board, load_task
 from harness.task_check.make_wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 from harness.task_check.probe_reference import ProbeFinding, find_flaws
+from scripts.cli import run
 
 GENERATE = """\
 def generate_input(size, seed):
@@ -324,9 +325,38 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_case_that_does_not_fit_this_machine_is_named_with_the_rule(
     parts: list[str], who: str, tmp_path: Path
 ) -> None:
-    (flaw,) = flaws(find_flaws(board(tmp_path, *parts)))
-    assert flaw.startswith(f"{who} ran out of memory: inputs and output of a case may take a third of a machine's")
+    found = find_flaws(board(tmp_path, *parts))
+    assert not flaws(found)
+    (unjudged,) = {one.message for one in found if one.is_unjudged}
+    rule = "inputs and output of a case may take a third of a machine's"
+    assert unjudged.startswith(f"not judged here: {who} ran out of memory: {rule}")
     assert torch.empty(2**29).numel(), "only the task's code is limited"
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_task_that_does_not_fit_this_machine_is_said_to_be_not_judged_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, and none of its examples gets a verdict."""
+    task = board(tmp_path, GENERATE.replace("torch.randn(size)", "torch.randn(size).repeat(2**29)")).task
+    assert run(["task", "check", str(task.folder), "--sandbox", "none"]) == 3
+    said = capsys.readouterr().out
+    assert said.count("not judged here: generate_input ran out of memory") == 1
+    assert "1 task read, no example judged" in said, said
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_wrong_answers_that_do_not_fit_this_machine_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel would kill the referee."""
+
+    def too_many(answer: object, *, turn: int = 0) -> Iterator[tuple[str, object]]:
+        yield "a copy", torch.empty(2**29)
+
+    monkeypatch.setattr("harness.task_check.make_wrong_answers.in_one_element", too_many)
+    found = find_flaws(board(tmp_path))
+    assert any("not all were tried: the referee ran out of memory" in one.message for one in found), found
 
 
 @pytest.mark.usefixtures("little_memory")

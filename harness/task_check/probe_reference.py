@@ -54,6 +54,8 @@ class ProbeFinding:
     """Whether no submission can be judged, because each judging would fail with the same error."""
     accepts_wrong_form: bool = False
     """Whether the check accepts an answer of another structure, shape or dtype."""
+    is_unjudged: bool = False
+    """Whether it says that a case does not fit this machine, which therefore cannot judge the board."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,10 +104,10 @@ def find_flaws(
     tests = list(_kept(tests, found))
     if is_complete and tests:
         on_step("wrong answers")
-        found += _as_far_as_it_goes(_accepted_wholesale(reference, board, tests))
-        found += _as_far_as_it_goes(_accepted_somewhere(reference, tests))
-        found += _as_far_as_it_goes(_failing(reference, tests))
-        found += _as_far_as_it_goes(_unsteady(reference, tests))
+        found += _as_far_as_it_goes(reference, _accepted_wholesale(reference, board, tests))
+        found += _as_far_as_it_goes(reference, _accepted_somewhere(reference, tests))
+        found += _as_far_as_it_goes(reference, _failing(reference, tests))
+        found += _as_far_as_it_goes(reference, _unsteady(reference, tests))
     del tests
     found += _too_slow(board, _play_all(reference, board, board.benchmarks, on_step, found))
     return found
@@ -133,9 +135,13 @@ def _play_all(
         try:
             varies = reference.probe(case.params)
             one = replace(_play(reference, case), varies=varies)
-        except (TaskError, JudgeError) as error:  # a JudgeError: it does not fit this machine
-            if all(one.message != str(error) for one in found):
-                found.append(ProbeFinding(where=case.name, message=str(error)))
+        except (TaskError, JudgeError) as error:
+            too_large = isinstance(error, JudgeError)
+            message = f"not judged here: {error}" if too_large else str(error)
+            if all(one.message != message for one in found):
+                found.append(
+                    ProbeFinding(where=case.name, message=message, is_fault=not too_large, is_unjudged=too_large)
+                )
             continue
         found += _too_large(board, one)
         kept_gib -= one.gib
@@ -184,7 +190,9 @@ def _play(reference: Reference, case: Case, turn: int = 0) -> _PlayedCase:
     answered = reference.settled_at()
     reference.objection(data, answer)
     checked = reference.settled_at()
-    if not _same(reference.generate(case.params, seed), data):
+    with reference.memory:
+        is_same = _same(reference.generate(case.params, seed), data)
+    if not is_same:
         raise TaskError(
             "generate_input returns different inputs for the same seed, so judgements cannot be replayed; "
             "draw all values from the global generators of torch, numpy or random"
@@ -221,10 +229,11 @@ def _too_slow(board: Board, benchmarks: Sequence[_PlayedCase]) -> Iterator[Probe
 # Wrong answers.
 
 
-def _as_far_as_it_goes(flaws: Iterator[ProbeFinding]) -> Iterator[ProbeFinding]:
+def _as_far_as_it_goes(reference: Reference, flaws: Iterator[ProbeFinding]) -> Iterator[ProbeFinding]:
     """Yield findings until an error, and turn the error into a finding, so that the other probes still run."""
     try:
-        yield from flaws
+        with reference.memory:
+            yield from flaws
     except TaskError as error:  # the check returns neither right nor wrong
         yield ProbeFinding(where="wrong answers", message=str(error))
     except JudgeError as error:  # they do not fit this machine

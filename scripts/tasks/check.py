@@ -203,10 +203,11 @@ def _probe(board: Board, display: Display, remarks: list[Remark]) -> bool:
             message=one.message,
             is_fault=one.is_fault,
             accepts_wrong_form=one.accepts_wrong_form,
+            is_unjudged=one.is_unjudged,
         )
         for one in found
     )
-    return not any(one.is_fatal for one in found)
+    return not any(one.is_fatal or one.is_unjudged for one in found)
 
 
 def _flaws(board: Board, display: Display) -> list[ProbeFinding]:

@@ -140,8 +140,8 @@ _REMOVED = {
 def _hidden(hidden: Moderation, standings: Standings | None, place: Row | None) -> str:
     what = _REMOVED[hidden.action]
     row = f" Your row without it: {_rank(place, standings)}." if standings and place else ""
-    aid = " For maintainers: `PullRank review` among the checks." if hidden.action is Action.HOLD else ""
-    return f"**{what}**: {inline(hidden.reason.removesuffix('.'))}.{row}{aid}"
+    aid = " For maintainers: `PullRank review` among the checks, or `pullrank moderate review FILE`."
+    return f"**{what}**: {inline(hidden.reason.removesuffix('.'))}.{row}{aid if hidden.action is Action.HOLD else ''}"
 
 
 def _rank(place: Row, standings: Standings) -> str:
