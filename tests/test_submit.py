@@ -31,6 +31,7 @@ from scripts.submit.prepare import SubmitError, blob_sha, with_gpus
 from tests.competition import FASTER, ROOT, SOURCE, Scene, of_its_board, path_of, two_boards
 from tests.github_server import Failure, User, Way
 from tests.terminal import CTRL_C, Terminal
+from tests.test_bot_packages import BLOCKER
 
 TASK = ROOT / "tasks" / "vectoradd"
 QUICK = ["--task", "vectoradd", "--no-test", "--json", "--every", "0.1"]
@@ -114,6 +115,17 @@ def test_a_file_goes_through_a_fork_to_a_row_and_reports_each_step(desk: Desk) -
     assert (ranked["used"], ranked["left"]) == (1, ranked["allowed"] - 1) and ranked["next_at"]
     assert pull.merged_at
     assert desk.call("watch", "--json")[-1] == end
+
+
+def test_a_file_is_submitted_from_a_machine_without_torch(desk: Desk) -> None:
+    program = f"MISSING = {{'torch', 'numpy'}}\n{BLOCKER}\nfrom scripts.cli import main\nmain()"
+    words = ["submit", str(desk.file), *QUICK, "--no-wait"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (pull,) = desk.pulls
+    assert desk.world.git.read(pull.head_sha, path_of("alice")) == SOURCE
 
 
 def test_watch_prints_a_line_for_each_change_and_a_table_on_a_terminal(desk: Desk) -> None:
