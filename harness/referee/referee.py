@@ -169,22 +169,48 @@ class Referee:
         self._make_room(params, returned, per_window, deadline)
         times: list[float] = []
         while len(times) < len(seeds):
-            batch = self._deal_batch(params, returned, seeds[len(times) :], per_window)
-            outputs: list[list[Any]] = []
-            for inputs in batch:
-                self.exchange.make_room(inputs, returned, deadline)
-                time_us, found = self.exchange.play(inputs, deadline, is_idle=is_idle)
-                times.append(time_us)
-                outputs.append(found)
-            after_windows()
-            if digested and len(times) == len(batch):  # before the task's own code can change them
-                self.digests = Digests(inputs=digest(batch[0][0].data), outputs=digest(outputs[0][0]))
-            for inputs, found in zip(batch, outputs, strict=True):
-                with self._timing(self._checking_s):
-                    for flat, output in zip(inputs, found, strict=not is_idle):
-                        if checked and (message := self.reference.check(flat.data, output)):
-                            raise Foul(Verdict.WRONG_ANSWER, message)
+            times += self._play_batch(
+                self._deal_batch(params, returned, seeds[len(times) :], per_window),
+                returned,
+                deadline,
+                checked=checked,
+                digested=digested and not times,
+                is_idle=is_idle,
+                after_windows=after_windows,
+            )
         return tuple(times)
+
+    def _play_batch(
+        self,
+        batch: Sequence[Sequence[Flattened]],
+        returned: Returned,
+        deadline: Deadline,
+        *,
+        checked: bool,
+        digested: bool,
+        is_idle: bool,
+        after_windows: Callable[[], None],
+    ) -> list[float]:
+        """Play the windows of a batch, and check their outputs; arguments as for `calls`.
+
+        When it returns, the memory of inputs and outputs is free for the next batch.
+        """
+        times: list[float] = []
+        outputs: list[list[Any]] = []
+        for inputs in batch:
+            self.exchange.make_room(inputs, returned, deadline)
+            time_us, found = self.exchange.play(inputs, deadline, is_idle=is_idle)
+            times.append(time_us)
+            outputs.append(found)
+        after_windows()
+        if digested:  # before the task's own code can change them
+            self.digests = Digests(inputs=digest(batch[0][0].data), outputs=digest(outputs[0][0]))
+        for inputs, found in zip(batch, outputs, strict=True):
+            with self._timing(self._checking_s):
+                for flat, output in zip(inputs, found, strict=not is_idle):
+                    if checked and (message := self.reference.check(flat.data, output)):
+                        raise Foul(Verdict.WRONG_ANSWER, message)
+        return times
 
     @property
     def work_s(self) -> float:
