@@ -97,7 +97,7 @@ def _why_elsewhere(submission: Submission, board: Board) -> str:
         gpus = read_directives(submission.text, submission.name).gpus
     except SubmissionError:
         return ""  # the judge reports the invalid directive
-    return f"for {', '.join(gpus)} only" if gpus and board.gpu not in gpus else ""
+    return f"for {' and '.join(gpus)} only" if gpus and board.gpu not in gpus else ""
 
 
 def _modes(example: Example) -> tuple[Mode, ...]:
