@@ -19,10 +19,11 @@ from collections.abc import Iterator
 import torch
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_KEPT_BYTES = 32 << 20
-"""Larger blocks of memory return to the kernel when they are freed; glibc knows no larger threshold.  Kept, they would
-leave holes that nothing else fills: a case with 4 GB of inputs and outputs used up 23 GB."""
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_LARGE_BYTES = 256 << 20
+"""Freed memory returns to the kernel if the inputs of a case are larger than this.  Kept, it would leave holes that
+nothing else fills: a case with 4 GB of inputs and outputs used up 23 GB."""
+_is_prepared = _keeps = False
 _bench = torch.zeros(1 << 16, dtype=torch.uint8)
 
 
@@ -71,18 +72,27 @@ def _move(call: ctypes._NamedFuncPointer, pid: int, remote: int, local: int, len
 def prepared(_gpus: int = 0) -> Iterator[None]:
     """Prepare this process as the referee's, for the block.
 
-    The referee has one core, so a second torch thread would only wait for the first.  Keep freed memory in the process,
-    unless a block is large: inputs and outputs have the same sizes in each call, and the kernel clears every page that
-    it hands out.
+    The referee has one core, so a second torch thread would only wait for the first.  Keep freed memory in the process:
+    inputs and outputs have the same sizes in each call, and the kernel clears every page that it hands out.
     """
+    global _is_prepared  # noqa: PLW0603
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    _keep_freed_memory(True)
+    _is_prepared = True
+    make_room(0)
     try:
         yield
     finally:
-        _keep_freed_memory(False)
+        _is_prepared = False
+        make_room(0)
         torch.set_num_threads(before)
+
+
+def make_room(inputs_bytes: int) -> None:
+    """Keep freed memory in a prepared process unless the inputs of the case that is played now are large."""
+    keep = _is_prepared and inputs_bytes <= _LARGE_BYTES
+    if keep is not _keeps:
+        _keep_freed_memory(keep)
 
 
 def find_trouble() -> str:
@@ -102,7 +112,9 @@ def find_meter() -> None:
 
 
 def _keep_freed_memory(keep: bool) -> None:
+    global _keeps  # noqa: PLW0603
+    _keeps = keep
     if mallopt := getattr(_libc, "mallopt", None):  # only glibc has it
-        mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES if keep else 128 << 10)
+        mallopt(_M_MMAP_MAX, 0 if keep else 65536)
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1 if keep else 128 << 10)
         _libc.malloc_trim(0)

@@ -28,6 +28,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 
+from harness.gpu import cpu
 from harness.gpu.gpu_errors import is_out_of_memory
 from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind
@@ -108,7 +109,10 @@ class Reference:
         if numpy := sys.modules.get("numpy"):
             numpy.random.seed(seed % 2**32)
         with torch.no_grad(), FillUninitialised():
-            return self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
+            data = self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
+        if self.device.type == "cpu":
+            cpu.make_room(sum(tensor.numel() * tensor.element_size() for tensor in tensors(data)))
+        return data
 
     @_within_memory
     def compute(self, data: Any) -> Any:
