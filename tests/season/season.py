@@ -139,7 +139,7 @@ def _play(
     for number, baseline in enumerate(task.baselines, start=1):
         file = MadeUpFile(
             login=_ORGANISER, user_id=9_000_000, number=number, text=baseline.path.read_text("utf-8"),
-            language="PyTorch", quality=0.55 + 0.1 * number,
+            language="PyTorch", quality=0.4 + 0.1 * number,
         )  # fmt: skip
         season.sources[file.digest] = file.text
         only = read_directives(file.text).gpus
