@@ -406,7 +406,7 @@ def resident_mib():
 
 with cpu.prepared():
     for inputs_bytes in (1 << 20, 1 << 30, 1 << 20):
-        cpu.make_room(inputs_bytes)
+        cpu.prepare_for(inputs_bytes)
         before, kept = resident_mib(), []
         for _ in range(4):
             large = torch.ones(64 << 20, dtype=torch.uint8)
@@ -425,6 +425,6 @@ def test_the_referee_keeps_freed_memory_unless_the_inputs_of_a_case_are_large() 
 
 def test_the_reference_says_how_large_the_inputs_of_a_case_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    monkeypatch.setattr("harness.gpu.cpu.make_room", sizes.append)
+    monkeypatch.setattr("harness.gpu.cpu.prepare_for", sizes.append)
     Reference(board(tmp_path), "cpu").generate({"size": 1000}, 1)
     assert sizes == [4000]

@@ -92,7 +92,8 @@ def judged(event: Event, minute: int, on: Board) -> Judgement:
         ),
     ]  # fmt: skip
     fields: dict[str, Any] = {
-        "baseline": on.task.baseline_name(digest(event.file)), "task": on.task.name, "edition": on.edition, "gpu": on.gpu, "mode": Mode.RANKED,
+        "task": on.task.name, "edition": on.edition, "gpu": on.gpu, "mode": Mode.RANKED,
+        "baseline": on.task.baseline_name(digest(event.file)),
         "submission": SubmissionInfo(login=event.login, digest=digest(event.file), lines=10),
         "verdict": Verdict.ACCEPTED, "message": "", "cases": tuple(cases), "claim": Claim.BOUNDED,
         "duel": duel(*event.duel) if event.duel else None,

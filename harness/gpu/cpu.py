@@ -79,17 +79,17 @@ def prepared(_gpus: int = 0) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     _is_prepared = True
-    make_room(0)
+    prepare_for(0)
     try:
         yield
     finally:
         _is_prepared = False
-        make_room(0)
+        prepare_for(0)
         torch.set_num_threads(before)
 
 
-def make_room(inputs_bytes: int) -> None:
-    """Keep freed memory in a prepared process unless the inputs of the case that is played now are large."""
+def prepare_for(inputs_bytes: int) -> None:
+    """Keep freed memory in a prepared process, unless the inputs of the case that is played now are large."""
     keep = _is_prepared and inputs_bytes <= _LARGE_BYTES
     if keep is not _keeps:
         _keep_freed_memory(keep)

@@ -111,7 +111,7 @@ class Reference:
         with torch.no_grad(), FillUninitialised():
             data = self._call("generate_input", **{**params, "seed": seed} if self._takes_seed else params)
         if self.device.type == "cpu":
-            cpu.make_room(sum(tensor.numel() * tensor.element_size() for tensor in tensors(data)))
+            cpu.prepare_for(sum(tensor.numel() * tensor.element_size() for tensor in tensors(data)))
         return data
 
     @_within_memory

@@ -11,36 +11,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.records.judgement import Judgement
-from harness.records.stats import Interval
 from harness.task.task import Baseline, Board
 from scripts.standings.author_files import PooledFile
-from scripts.standings.case_times import CaseTime
 from scripts.standings.roofline import Roofline
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaselineTime:
-    """A baseline's time on a board, pooled over the judgements of its file, which are oldest first."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaselineTime(PooledFile):
+    """A baseline's time on a board, pooled over the judgements of all who submitted it."""
 
     baseline: Baseline
-    score_us: Interval
-    cases: tuple[CaseTime, ...]
-    judgements: tuple[Judgement, ...]
 
     @property
     def name(self) -> str:
         return self.baseline.name
-
-    @property
-    def newest(self) -> Judgement:
-        return self.judgements[-1]
 
     def facts(self, roofline: Roofline) -> dict[str, Any]:
         """The baseline for scripts: times in microseconds."""
         return {
             "name": self.name,
             "score_us": self.score_us.model_dump(),
-            "digest": self.baseline.digest,
+            "digest": self.digest,
             "judgements": len(self.judgements),
             "cases": [case.facts(roofline) for case in self.cases],
         }
@@ -59,6 +50,6 @@ def baseline_times(
     for baseline in board.task.baselines:
         ours = tuple(one for one in judgements if one.baseline and one.submission.digest == baseline.digest)
         if ours:
-            file = PooledFile(judgements=ours, ranking_by=board.ranking_by, nominal_us=nominal_us)
-            found.append(BaselineTime(baseline=baseline, score_us=file.score_us, cases=file.cases, judgements=ours))
+            time = BaselineTime(baseline=baseline, judgements=ours, ranking_by=board.ranking_by, nominal_us=nominal_us)
+            found.append(time)
     return tuple(sorted(found, key=lambda one: one.score_us.value))

@@ -68,7 +68,7 @@ class Standings:
         """The baseline that a judgement belongs to; None for any other judgement."""
         if not judgement.baseline:
             return None
-        return next((one for one in self.baselines if one.baseline.digest == judgement.submission.digest), None)
+        return next((one for one in self.baselines if one.digest == judgement.submission.digest), None)
 
     def leader_of(self, row: Row) -> Row:
         """The first row in this row's band."""
