@@ -31,7 +31,7 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
     "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
-    # A precompiled header takes 12 s to make, and saves little for a kernel or two.
+    # torch would look for a precompiled header in each process, for a second; `cxx.sh` makes one only in the build.
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "TRITON_CACHE_DIR": "/cache/triton",
     "TRITON_CACHE_AUTOTUNING": "1",  # its results, too: otherwise each fresh player tunes again

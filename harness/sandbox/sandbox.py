@@ -249,6 +249,10 @@ class Sandbox:
         (stage / "tools").mkdir()
         if NINJA.is_file():
             shutil.copy(NINJA, stage / "tools")
+        if self._has_compiler:
+            compiler = stage / "tools" / torch_compiler.CXX
+            compiler.write_bytes(importlib.resources.files("harness.inside").joinpath(torch_compiler.CXX).read_bytes())
+            compiler.chmod(0o755)
         if "/" in self.device.driver:
             shutil.copy(self.device.driver, stage / "tools")
         (stage / "tmp").mkdir()
@@ -263,7 +267,11 @@ class Sandbox:
     @property
     def _players_driver(self) -> str:
         driver = self.device.driver
-        return f"/tools/{Path(driver).name}" if self.is_sandboxed and "/" in driver else self.driver
+        return self._players_tool(Path(driver).name) if self.is_sandboxed and "/" in driver else self.driver
+
+    def _players_tool(self, name: str) -> str:
+        """The path of a file in the folder of tools, as a player sees it."""
+        return f"/tools/{name}" if self.is_sandboxed else str(self._stage / "tools" / name)
 
     def _start_warm_parent(self, stage: Path) -> None:
         options = {
@@ -273,7 +281,7 @@ class Sandbox:
             "threads": len(self.player_cores),
             "libraries": bubblewrap.places_aside(),
             "preload": torch_compiler.MODULES if self._has_compiler else (),
-            "environment": torch_compiler.environment(bubblewrap.ENVIRONMENT["PATH"]) if self._has_compiler else {},
+            "environment": self._compiler_environment() if self._has_compiler else {},
             "device": self.device.name if self.device.opens_a_device else "",
             "driver": self._players_driver,
         }
@@ -284,6 +292,10 @@ class Sandbox:
             return bubblewrap.command(stage, python, self._shown, self._gpu) if self.is_sandboxed else python
 
         self.warm_parent.start(command, self._environment(stage))
+
+    def _compiler_environment(self) -> dict[str, str]:
+        cxx = self._players_tool(torch_compiler.CXX)
+        return torch_compiler.environment(bubblewrap.ENVIRONMENT["PATH"], cxx)
 
     def _environment(self, stage: Path) -> dict[str, str]:
         path = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}

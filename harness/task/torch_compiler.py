@@ -7,8 +7,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-MODULES = ("torch._dynamo", "torch._inductor.compile_fx")
-"""The modules that the first call of a compiled function imports, which takes more than two seconds."""
+MODULES = ("harness.inside.warm_torch_compiler",)
+"""What the warm parent imports for it."""
+CXX = "cxx.sh"
+"""A script of `harness/inside` that it calls in place of g++."""
 _USE = re.compile(rb"\btorch\s*\.\s*compile\b|\bimport\s+compile\b|\btorch\._(dynamo|inductor)\b")
 _VECTOR_FLAGS = {
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
@@ -26,10 +28,13 @@ def is_used_by(source: bytes) -> bool:
     return _USE.search(source) is not None
 
 
-def environment(path: str) -> dict[str, str]:
-    """Variables for its import before players are forked, and for the players; `path` is their PATH."""
+def environment(path: str, cxx: str) -> dict[str, str]:
+    """Variables for its import before players are forked, and for the players.
+
+    `path` is their PATH, and `cxx` where they find the script `CXX`.
+    """
     # Some versions of torch would start a process and a thread at the import.
-    alone = {"TORCH_WARM_POOL": "0"}
+    alone = {"TORCH_WARM_POOL": "0", "CXX": cxx}
     # Spares each player a check of what g++ can do for this CPU, which takes as long as an import of torch.  On CPUs
     # with VNNI or AMX, torch makes a part of it anyway.
     return alone | ({"TORCHINDUCTOR_VEC_ISA_OK": "1"} if knows_this_cpu(path) else {})
