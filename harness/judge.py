@@ -90,8 +90,8 @@ def judge(
         frame.require_unhindered()
     results = _play_without_referee(frame, submission, mode, on_progress)
     if not results:
-        # If a duel is possible, preload nothing: a preloaded module would show one side what the other one uses.
-        files = () if champion else (submission,)
+        # What one side uses is preloaded for both, as all players are forks of the same process.
+        files = (submission, champion.submission) if champion else (submission,)
         with open_context(
             board,
             mode,

@@ -10,14 +10,16 @@ import pytest
 
 from harness.judge import judge
 from harness.records.fields import Mode
+from harness.records.stats import Interval
 from harness.records.verdict import Verdict
 from harness.task import torch_compiler
-from harness.task.submission import Submission
+from harness.task.submission import Champion, Submission
 from harness.task.task import load_task
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
 SCRIPT = Path(__file__).parent.parent / "harness" / "inside" / torch_compiler.CXX
 HEADER = "torch/csrc/inductor/cpp_prefix.h"
+PLAIN = "def custom_kernel(data):\n    return data + 1\n"
 COMPILED = """
 import sys
 
@@ -45,7 +47,12 @@ def custom_kernel(data):
 def test_no_player_after_the_build_compiles_anything() -> None:
     board = load_task(TINY).board("CPU")
     board = replace(board, tests=board.tests[:1], limits=replace(board.limits, compile_timeout_s=120))
-    judgement = judge(board, Submission(login="sample", source=COMPILED.encode()), Mode.BENCHMARK)
+    champion = Champion(
+        submission=Submission(login="first", source=PLAIN.encode()),
+        score=Interval(value=1, low=1, high=1),
+        nominal_us=(1.0,) * len(board.benchmarks),
+    )
+    judgement = judge(board, Submission(login="sample", source=COMPILED.encode()), Mode.BENCHMARK, champion=champion)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     assert set(judgement.log.split("\n")) == {"['fxgraph_cache_hit']", ""}, "in the last run of a benchmark"
 
