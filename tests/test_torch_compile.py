@@ -99,4 +99,4 @@ def test_the_check_of_the_compiler_is_left_to_torch_if_it_may_fail(tmp_path: Pat
     compiler.write_text("#!/bin/sh\nexit 1\n")
     compiler.chmod(0o755)
     for path in (tmp_path, tmp_path / "empty"):
-        assert torch_compiler.environment(str(path), "cxx") == {"TORCH_WARM_POOL": "0", "CXX": "cxx"}
+        assert torch_compiler.environment(str(path), "cxx") == {"TORCH_WARM_POOL": "0"}

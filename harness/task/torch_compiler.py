@@ -34,10 +34,10 @@ def environment(path: str, cxx: str) -> dict[str, str]:
     `path` is their PATH, and `cxx` where they find the script `CXX`.
     """
     # Some versions of torch would start a process and a thread at the import.
-    alone = {"TORCH_WARM_POOL": "0", "CXX": cxx}
+    alone = {"TORCH_WARM_POOL": "0"}
     # Spares each player a check of what g++ can do for this CPU, which takes as long as an import of torch.  On CPUs
     # with VNNI or AMX, torch makes a part of it anyway.
-    return alone | ({"TORCHINDUCTOR_VEC_ISA_OK": "1"} if knows_this_cpu(path) else {})
+    return alone | ({"TORCHINDUCTOR_VEC_ISA_OK": "1", "CXX": cxx} if knows_this_cpu(path) else {})
 
 
 def knows_this_cpu(path: str) -> bool:
