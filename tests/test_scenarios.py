@@ -185,47 +185,6 @@ def test_a_withdrawal_received_twice_is_obeyed_once(scene: Scene) -> None:
     assert rows(scene) == [] and len(withdrawals(scene)) == 2
 
 
-def test_an_author_withdraws_by_removing_the_file(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    ranked(scene, scene.alice, SOURCE, ratio=0.5)
-    ranked(scene, scene.alice, FASTER, ratio=0.3)
-    ranked(scene, scene.world.add_user("bob"), BOBS, ratio=0.6)
-    published = len(scene.runs("publish.yml"))
-    removal = scene.world.open_pull(scene.alice, {path_of("alice"): None}, branch="away")
-    event = scene.events[-1]
-    scene.intake()
-    assert rows(scene) == ["bob"] and len(scene.runs("publish.yml")) == published + 1
-    assert {(one.by, one.reason) for one in withdrawals(scene)} == {
-        (scene.alice.id, f"Removed the file in #{removal.number}.")
-    }
-    said = scene.comment(removal.number)
-    assert "You have withdrawn from `vectoradd` on `CPU`." in said and "A maintainer can merge this" in said
-    assert removal.state == "open" and scene.world.git.read("main", path_of("alice")) == FASTER
-    assert "already withdrawn by the same commit" in settle(scene, capsys)
-    back = ranked(scene, scene.alice, CAROLS, ratio=0.2)
-    scene.hear(event)
-    scene.world.close(removal)
-    scene.world.reopen(removal)
-    scene.intake()
-    assert back.merged_at and sorted(rows(scene)) == ["alice", "bob"], "one commit withdraws once"
-
-
-def test_only_the_author_withdraws_by_removing_a_file_and_only_without_a_draft(scene: Scene) -> None:
-    ranked(scene, scene.alice, SOURCE)
-    others = scene.world.open_pull(scene.world.add_user("mallory"), {path_of("alice"): None})
-    scene.intake()
-    assert "which is not a submission of yours" in scene.comment(others.number)
-    draft = scene.world.open_pull(scene.alice, {path_of("alice"): None}, branch="away", draft=True)
-    scene.intake()
-    assert "Mark the pull request as ready for review to withdraw" in scene.comment(draft.number)
-    assert rows(scene) == ["alice"] and not withdrawals(scene)
-    scene.world.mark_ready(draft)
-    scene.intake()
-    assert rows(scene) == [] and "You have withdrawn" in scene.comment(draft.number)
-    again = scene.world.open_pull(scene.alice, {path_of("alice"): None}, branch="away-again")
-    scene.intake()
-    assert "You have no results for `vectoradd` to withdraw." in scene.comment(again.number)
-
-
 def test_a_withdrawn_file_that_is_judged_again_keeps_its_earlier_times(scene: Scene) -> None:
     pull = ranked(scene, scene.alice, SOURCE, ratio=0.8)
     say(scene, pull, scene.alice, "/withdraw")

@@ -25,7 +25,6 @@ from scripts.bot.admission.path_rule import (
     FOLDER,
     Contribution,
     Misplaced,
-    Removal,
     SubmissionPath,
     TaskChange,
     classify,
@@ -120,9 +119,7 @@ def why_banned(user_id: int, login: str, settings: Settings, moderated: Moderate
     return ban.reason if ban else ""
 
 
-def find_entry(
-    contents: PullContents, competition: Competition
-) -> SubmissionPath | Removal | TaskChange | Contribution:
+def find_entry(contents: PullContents, competition: Competition) -> SubmissionPath | TaskChange | Contribution:
     """The kind of a pull request, by its changed files.
 
     Raises:

@@ -1,7 +1,6 @@
 """Classify a pull request by the paths of its changed files alone.  Pure; every path is hostile text.
 
 submissions/<task>/<login>/submission.py   SubmissionPath: exactly this file, added or modified, in its author's folder
-                                           Removal: the same, but removed
 tasks/…                                    TaskChange: loaded now, run if a maintainer allows it
 anything else                              Contribution: left to people
 any other change in submissions/           Misplaced, with the way out
@@ -43,13 +42,6 @@ class SubmissionPath:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Removal:
-    """Removes its author's submission, and nothing else."""
-
-    task: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class TaskChange:
     """Changed folders of `tasks/`; `rest` counts the changed files outside `tasks/`."""
 
@@ -69,7 +61,7 @@ class Misplaced:
     reason: str
 
 
-Change = SubmissionPath | Removal | TaskChange | Contribution | Misplaced
+Change = SubmissionPath | TaskChange | Contribution | Misplaced
 
 
 def entry_path(task: str, login: str, name: str = FILE_NAMES[0]) -> str:
@@ -111,9 +103,13 @@ def _other(files: Sequence[ChangedFile]) -> TaskChange | Contribution:
 # Submissions and their faults.
 
 
-def _entry(file: ChangedFile, login: str) -> SubmissionPath | Removal | Misplaced:
+def _entry(file: ChangedFile, login: str) -> SubmissionPath | Misplaced:
     if file.status == "removed":
-        return _removal(file.path, login)
+        return Misplaced(
+            reason=f"This removes {inline(file.path)}. Results are in the ledger, so removing a file withdraws none "
+            "of them. To replace the file, change it. To withdraw your result, comment `/withdraw` on the pull request "
+            "that added it. Close this pull request."
+        )
     if file.status == "renamed":
         return Misplaced(
             reason=f"This moves {inline(file.previous_path or '')} to {inline(file.path)}. "
@@ -132,16 +128,6 @@ def _entry(file: ChangedFile, login: str) -> SubmissionPath | Removal | Misplace
             f"Rename it to `{entry_path(task, login, wanted)}`."
         )
     return SubmissionPath(task=task, login=login, name=name)
-
-
-def _removal(path: str, login: str) -> Removal | Misplaced:
-    parts = path.split("/")
-    if len(parts) == 4 and parts[2] == login and parts[3] in FILE_NAMES and _NAME.fullmatch(parts[1]):
-        return Removal(task=parts[1])
-    return Misplaced(
-        reason=f"This removes {inline(path)}, which is not a submission of yours: your login is `{login}`. "
-        "Close this pull request."
-    )
 
 
 def _wrong_path(path: str, login: str) -> Misplaced:

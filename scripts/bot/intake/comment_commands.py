@@ -29,7 +29,6 @@ from scripts.bot.admission.admission import (
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import limit_uses
 from scripts.bot.comment.markers import Notice, Tone
-from scripts.bot.intake import withdrawal
 from scripts.bot.intake.decision import (
     Decision,
     EventFacts,
@@ -43,14 +42,16 @@ from scripts.bot.intake.decision import (
     make_requests,
     mode_of,
     newcomer,
+    ranked_beside,
     why_unranked,
 )
 from scripts.bot.intake.events import CommentEvent
-from scripts.bot.intake.replies import HELP, MERGED_FILE, WITHDRAWAL, show
+from scripts.bot.intake.replies import HELP, WITHDRAWAL, show
 from scripts.bot.intake.slash import Command, SlashError, Verb
-from scripts.common.text import fence
+from scripts.common.text import fence, inline
 from scripts.github.pulls import Comment, Reaction
-from scripts.ledger.request import EndState, Request
+from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.request import Ending, EndState, Request
 
 _SAME_MOMENT, _SOONEST_PUSH = timedelta(seconds=5), timedelta(seconds=1)
 """How much later than a comment GitHub may date the update of its pull request; and the soonest push after it."""
@@ -164,26 +165,47 @@ def _cancel(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decisio
 
 
 def _withdraw(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decision:
-    """Withdraw all results that the author requested for these boards before the comment, in any pull request; once."""
-    if comment.author.id != facts.pull.author.id:
+    """Withdraw all ranked requests that the author made for these boards before the comment, in any pull request; once.
+
+    Includes all rematches: the bot may have requested them later, but they judge an earlier file.
+    """
+    author, moderated = facts.pull.author, facts.competition.moderated
+    if comment.author.id != author.id:
         raise Refused("Only the author of a result can withdraw it. Maintainers use `pullrank moderate`.")
-    order = withdrawal.Order(
-        key=f"withdraw-{comment.id}",
-        note=f"/withdraw, comment {comment.id}",
-        reason=f"Commented /withdraw on #{facts.pull.number}.",
-        given_at=comment.created_at,
-    )
-    if withdrawal.was_obeyed(order, facts):
+    name, note = f"withdraw-{comment.id}", f"/withdraw, comment {comment.id}"
+    noted = (status.ending.note for status in facts.history if status.ending)
+    if note in noted or any(one.id.startswith(f"{name}-") for one in moderated.withdrawn.values()):
         return Decision(why="already withdrawn by the same comment")
-    asked = withdrawal.beside(facts.history, facts.pull.number)
-    done = withdrawal.obey(order, (one for one in asked if not gpus or one.request.gpu in gpus), facts)
-    if not done.boards:
+    asked = [
+        one
+        for one in ranked_beside(facts.history, facts.pull.number)
+        if (not gpus or one.request.gpu in gpus)
+        and (one.request.is_rematch or one.request.in_time_at <= comment.created_at)
+    ]
+    found = [facts.judged[one.request.id] for one in asked if one.request.id in facts.judged]
+    mine = [one for one in found if one.is_rankable and one.submission.user_id == author.id]
+    left = [one for one in mine if one.checksum not in moderated.withdrawn]
+    waiting = [one.request for one in asked if one.is_open]
+    if not (left or waiting):
         raise Refused(f"You have no results to withdraw {'there' if gpus else 'on the boards of this pull request'}.")
+    places = sorted({(one.task, one.gpu) for one in left} | {(one.task, one.gpu) for one in waiting})
     return Decision(
-        why=f"withdraws {len(done.decisions)} judgements",
-        withdrawals=done.decisions,
-        endings=done.endings,
-        answer=done.says(WITHDRAWAL) + MERGED_FILE,
+        why=f"withdraws {len(left)} judgements",
+        withdrawals=tuple(
+            Moderation(
+                id=f"{name}-{one.checksum[:12]}",
+                action=Action.WITHDRAW,
+                judgement=one.checksum,
+                reason=f"Commented /withdraw on #{facts.pull.number}.",
+                by=author.id,
+                at=facts.now,
+            )
+            for one in left
+        ),
+        endings=tuple(
+            (one, Ending(request=one.id, state=EndState.CANCELLED, at=facts.now, note=note)) for one in waiting
+        ),
+        answer=WITHDRAWAL.format(", ".join(f"{inline(task)} on {inline(gpu)}" for task, gpu in places)),
         reaction=Reaction.THUMBS_UP,
     )
 

@@ -1,7 +1,7 @@
 """Read what a decision about an event needs, with as few API requests as possible.
 
 ledger            participants, the author's requests, maintainers' decisions, who offered a file first; all requests
-                  on boards with a limit; for /show and withdrawals judgements
+                  on boards with a limit; for /show and /withdraw judgements
 GitHub            the commenter's permission; a new author's age, if there is a limit
 the fork, by git  the changed files, and a submission's bytes
 the checkout      settings, tasks, the merged files of others
@@ -19,12 +19,11 @@ from harness.records.judgement import Judgement
 from harness.task.task import load_task
 from scripts.bot.admission.admission import Competition, PullContents, Refused, find_entry, find_known, merged_by_others
 from scripts.bot.admission.copies import own_fingerprint
-from scripts.bot.admission.path_rule import Removal, SubmissionPath, TaskChange
+from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
 from scripts.bot.admission.task_tree import open_tasks
 from scripts.bot.context import BotContext
-from scripts.bot.intake import withdrawal
-from scripts.bot.intake.decision import EventFacts
+from scripts.bot.intake.decision import EventFacts, ranked_beside
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
 from scripts.bot.report.places import LedgerBoards
@@ -76,9 +75,9 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         boards = tuple(map(LedgerBoards(ledger, context.root).of, offered(contents.task, context.settings.gpus).boards))
     history = ledger.requests(user_id=pull.author.id).facts
     judged: Mapping[str, Judgement] = {}
-    if is_obeyed and (withdrawn := _withdrawn(event, contents, competition, history)):
-        branch.check_out(these(one.request.place_of_judgement for one in withdrawn))
-        judged = _judged(withdrawn, ledger)
+    if is_obeyed and _verb(event) is Verb.WITHDRAW:
+        branch.check_out(these(one.request.place_of_judgement for one in ranked_beside(history, pull.number)))
+        judged = _judged(history, pull, ledger)
     limited = _boards_with_limits(contents, context.settings)
     if limited:
         # A request may wait for a day before it runs.
@@ -162,30 +161,16 @@ def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     if contents.origin:
         contents = replace(contents, origins=ledger.origins(contents.origin.task, contents.origin.fingerprint))
     on_limited = _requests_on(_boards_with_limits(contents, competition.settings), ledger)
-    judged = _judged((one for one in history if one.request.is_ranked), ledger) if facts.judged else {}
+    judged = _judged(history, facts.pull, ledger) if facts.judged else {}
     return replace(
         facts, competition=competition, history=history, on_limited_boards=on_limited, contents=contents, judged=judged
     )
 
 
-def _withdrawn(
-    event: Event, contents: PullContents, competition: Competition, history: Iterable[RequestStatus]
-) -> list[RequestStatus]:
-    """The requests whose results the author may want to withdraw."""
-    if isinstance(event, CommentEvent):
-        is_command = _verb(event) is Verb.WITHDRAW
-        return withdrawal.beside(history, contents.pull.number) if is_command else []
-    try:
-        change = find_entry(contents, competition)
-    except Refused:
-        return []
-    return withdrawal.of_task(history, change.task) if isinstance(change, Removal) else []
-
-
-def _judged(asked: Iterable[RequestStatus], ledger: Ledger) -> dict[str, Judgement]:
-    """The judgements of these requests, by request id."""
-    requests = (one.request for one in asked)
-    return {request.id: judgement for request in requests if (judgement := ledger.judgement_of(request))}
+def _judged(history: Iterable[RequestStatus], pull: PullRequest, ledger: Ledger) -> dict[str, Judgement]:
+    """The author's judgements on the pull request's boards, by request id."""
+    asked = (one.request for one in ranked_beside(history, pull.number))
+    return {request.id: judgement for request in asked if (judgement := ledger.judgement_of(request))}
 
 
 def _is_author(event: CommentEvent, pull: PullRequest) -> bool:

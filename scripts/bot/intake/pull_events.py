@@ -7,7 +7,6 @@
     drafted                  open ranked requests are cancelled
     merged                   other boards still judge it: a row needs no open pull request
     changed tasks            loaded; run after a maintainer's /check
-    a removed submission     its author's results for that task are withdrawn
 
 A refusal goes at the top of the pull request's comment.
 """
@@ -18,7 +17,7 @@ from collections.abc import Sequence
 
 from harness.records.fields import Mode
 from scripts.bot.admission.admission import Admission, Refused, admit, find_entry, require_welcome
-from scripts.bot.admission.path_rule import Contribution, Removal, TaskChange
+from scripts.bot.admission.path_rule import Contribution, TaskChange
 from scripts.bot.comment.markers import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
@@ -33,7 +32,6 @@ from scripts.bot.intake.decision import (
     newcomer,
 )
 from scripts.bot.intake.events import PullAction, PullEvent
-from scripts.bot.intake.withdrawal import decide_on_removal
 from scripts.common.text import fence, inline
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import EndState
@@ -77,8 +75,6 @@ def _after_offering(event: PullEvent, facts: EventFacts) -> Decision:
             return Decision(why="changes no submission and no task", endings=ended, is_settled=True)
         if isinstance(change, TaskChange):
             return Decision(why="changes tasks", endings=ended, notice=_about_tasks(change, facts))
-        if isinstance(change, Removal):
-            return decide_on_removal(change, facts, ended)
         return _ask_by_event(event, facts, admit(change, facts.contents, facts.competition), ended)
     except Refused as refused:
         return Decision(why="refused", endings=ended, notice=Notice(text=f"**Not judged.** {refused}"))

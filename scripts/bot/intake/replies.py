@@ -31,13 +31,10 @@ Every push to a draft is tested and timed; a pull request that is ready for revi
 
 WITHDRAWAL = """\
 You have withdrawn from {}. Your results there no longer rank, and open judgings there are cancelled. The site lists \
-your results as withdrawn, with the date.
+your results as withdrawn, with the date. A merged file stays where it is.
 
 While the task is open, you can come back: comment `/rank`, or open another pull request. If a withdrawn file is \
 judged again, its earlier results count again, too.
-"""
-MERGED_FILE = """
-A merged file stays where it is. A pull request that removes only your file withdraws from all boards of its task.
 """
 
 
