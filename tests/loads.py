@@ -53,12 +53,14 @@ def _end(program: "subprocess.Popen[bytes]") -> None:
 
 
 @contextlib.contextmanager
-def busy_loops(count: int, core: int) -> Iterator[None]:
-    """Endless loops on a core, each in a session of its own, so that each has an equal share."""
+def busy_loops(count: int, core: int) -> Iterator[list[int]]:
+    """Endless loops on a core, each in a session of its own, so that each has an equal share; yields their pids."""
+    pids = list[int]()
     with contextlib.ExitStack() as cleanup:
         for _ in range(count):
             loop = subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True)
             cleanup.callback(loop.wait)
             cleanup.callback(loop.kill)
             os.sched_setaffinity(loop.pid, {core})
-        yield
+            pids.append(loop.pid)
+        yield pids

@@ -73,7 +73,7 @@ class Starvation:
     seems to be another program's.  So others took at most the time for which the core was not idle, which is exact.
 
     Without a cgroup, the time of children that the player never waits for is counted nowhere, so it seems to be another
-    program's.  Then others took at most the time of those programs that still run.
+    program's.  Then others took at most the time of those programs that still run, and last ran on these cores.
 
     Args:
         processes: all processes of the player now, the first process of its pid namespace included: that one inherits
@@ -103,7 +103,8 @@ class Starvation:
         took = min(now - before for now, before in zip(others, self._others, strict=True))
         if self._find_cpu_s() is None:
             running = self._read_running(processes)
-            took = min(took, sum(seconds - self._running.get(name, 0.0) for name, seconds in running.items()))
+            here = (name for name in running if name == _STOLEN or _last_core(name) in self._cores)
+            took = min(took, sum(running[name] - self._running.get(name, 0.0) for name in here))
         return max(0.0, min(took / len(self._cores), waited))
 
     def _read(self, processes: Iterable[int]) -> tuple[tuple[float, float], dict[str, float]]:
@@ -124,9 +125,18 @@ class Starvation:
         not_others = {str(pid) for pid in (os.getpid(), *self._ours, *processes)}
         others = [name for name in os.listdir("/proc") if name.isdigit() and name not in not_others]
         stolen_s = _seconds_of_cores(self._cores, [_STEAL])
-        return {name: cpu_times(int(name))[0] for name in others} | {"stolen": stolen_s}
+        return {name: cpu_times(int(name))[0] for name in others} | {_STOLEN: stolen_s}
 
 
+def _last_core(pid: str) -> int | None:
+    """The core on which a process last ran; None if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[36])
+    except OSError:
+        return None
+
+
+_STOLEN = "stolen"
 _USER, _NICE, _IDLE, _IO_WAIT, _STEAL = 1, 2, 4, 5, 8
 """Columns of /proc/stat."""
 
