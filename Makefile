@@ -68,7 +68,7 @@ lint: $(READY)  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/zizmor --offline --quiet --strict-collection .github
-	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run .github/runner/*.sh harness/inside/*.sh; else echo "shellcheck: skipped, not installed"; fi
+	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run .github/runner/*.sh; else echo "shellcheck: skipped, not installed"; fi
 
 bench-judge: $(READY)  ## time the steps of a judging
 	$(BIN)/python -m benchmarks.judge $(ARGS)

@@ -90,7 +90,8 @@ def judge(
         frame.require_unhindered()
     results = _play_without_referee(frame, submission, mode, on_progress)
     if not results:
-        # What one side uses is preloaded for both, as all players are forks of the same process.
+        # Preload for both sides what either uses: all players are forks of one process.  So a file may find out that
+        # its opponent uses torch's compiler.  That gains nothing: a side that behaves otherwise in a duel loses it.
         files = (submission, champion.submission) if champion else (submission,)
         with open_context(
             board,

@@ -17,7 +17,6 @@ from harness.task.submission import Champion, Submission
 from harness.task.task import load_task
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
-SCRIPT = Path(__file__).parent.parent / "harness" / "inside" / torch_compiler.CXX
 HEADER = "torch/csrc/inductor/cpp_prefix.h"
 PLAIN = "def custom_kernel(data):\n    return data + 1\n"
 COMPILED = """
@@ -25,6 +24,7 @@ import sys
 
 import torch
 from torch._dynamo.utils import counters
+from torch._inductor.cpp_builder import is_gcc
 
 known = set(sys.modules)
 
@@ -34,7 +34,7 @@ def add(data):
 
 def custom_kernel(data):
     output = add(data)
-    print(sorted(counters["inductor"]))
+    print(sorted(counters["inductor"]), is_gcc())
     for name in sorted(set(sys.modules) - known):
         if name.startswith(("sympy", "torch")) and ".compile_tasks." not in name:
             print(name)
@@ -54,7 +54,7 @@ def test_no_player_after_the_build_compiles_anything() -> None:
     )
     judgement = judge(board, Submission(login="sample", source=COMPILED.encode()), Mode.BENCHMARK, champion=champion)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
-    assert set(judgement.log.split("\n")) == {"['fxgraph_cache_hit']", ""}, "in the last run of a benchmark"
+    assert set(judgement.log.split("\n")) == {"['fxgraph_cache_hit'] True", ""}, "in the last run of a benchmark"
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -70,9 +70,17 @@ def test_the_first_kernel_precompiles_the_header_for_the_others(tmp_path: Path) 
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["kernel.so"]
 
 
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck")
+def test_the_script_is_checked() -> None:
+    done = subprocess.run(
+        ["shellcheck", "-"], input=torch_compiler.CXX_SCRIPT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_kernels_compile_without_a_precompiled_header(tmp_path: Path) -> None:
-    """If the cache is read-only or a file where the folder should be, and if precompiling fails."""
+    """If torch's cache does not exist, and if precompiling fails."""
     header = tmp_path / "include" / HEADER
     header.parent.mkdir(parents=True)
     header.write_text("#ifndef MAIN\n#error only in a kernel\n#endif\n")
@@ -85,11 +93,14 @@ def test_kernels_compile_without_a_precompiled_header(tmp_path: Path) -> None:
 def _compile(folder: Path, source: str, cache: str = "cache", *, before: str = "#define MAIN") -> str:
     """Compile a kernel as torch does; return which headers g++ read."""
     (folder / "out").mkdir(exist_ok=True)
+    script = folder / torch_compiler.CXX
+    script.write_text(torch_compiler.CXX_SCRIPT)
+    script.chmod(0o755)
     kernel = folder / "kernel.cpp"
     kernel.write_text(f"{before}\n#include <{HEADER}>\n{source}\n")
     options = ["-O1", "-shared", "-fPIC", f"-I{folder / 'include'}", "-o", str(folder / "out" / "kernel.so"), "-lm"]
     environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(folder / cache)}
-    done = subprocess.run([SCRIPT, kernel, "-H", *options], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run([script, kernel, "-H", *options], capture_output=True, text=True, check=True, env=environment)
     return done.stderr
 
 

@@ -1,7 +1,7 @@
-"""What torch's compiler does at its first call, whatever it compiles: imports, rules of its optimizer, a hash of torch.
+"""Do in advance what torch's compiler does at its first call: imports, rules of its optimizer, a hash of torch.
 
-The warm parent imports this module if a file uses the compiler.  Players then find its effects in their memory.  If a
-version of torch lacks a name, the player does that part itself.
+The warm parent imports this module if a file uses the compiler, and players are its forks.  If a version of torch lacks
+a name, the player does that part itself.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ _CALLS = (
     ("torch._inductor.codecache", "torch_key"),
     ("torch._inductor.codecache", "CacheBase.get_system"),
 )
-"""Functions without arguments whose result torch keeps: backends, rules for patterns, hashes of torch and the system."""
+"""Functions without arguments whose results torch keeps: backends, patterns, hashes of torch and of the system."""
 
 for _name in _MODULES:
     with contextlib.suppress(Exception):

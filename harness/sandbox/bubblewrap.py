@@ -31,7 +31,7 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
     "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
-    # torch would look for a precompiled header in each process, for a second; `cxx.sh` makes one only in the build.
+    # torch's own way: each process would look for it, for a second.  See `torch_compiler.CXX_SCRIPT`.
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "TRITON_CACHE_DIR": "/cache/triton",
     "TRITON_CACHE_AUTOTUNING": "1",  # its results, too: otherwise each fresh player tunes again
@@ -51,14 +51,15 @@ ENVIRONMENT = {
 }
 
 
-INTERPRETED = {"TRITON_INTERPRET": "1"}
-"""Variables on CPU boards, for which Triton has no compiler.  Submissions need not set them, so that the same file is
-compiled on a GPU."""
+WITHOUT_GPU = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+"""Variables on CPU boards.  Triton has no compiler for CPUs; submissions need not ask for its interpreter, so that the
+same file is compiled on a GPU.  Without a sandbox, torch's compiler would otherwise start CUDA before the players are
+forked."""
 
 
 def environment_of(gpu: Shown | None) -> dict[str, str]:
     """The environment of a player, on a CPU or with a GPU."""
-    return ENVIRONMENT | (dict(gpu.environment) if gpu else INTERPRETED)
+    return ENVIRONMENT | (dict(gpu.environment) if gpu else WITHOUT_GPU)
 
 
 _MOUNT_POINTS = ("/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd", "/proc/openprom", "/proc/xen")

@@ -251,7 +251,7 @@ class Sandbox:
             shutil.copy(NINJA, stage / "tools")
         if self._has_compiler:
             compiler = stage / "tools" / torch_compiler.CXX
-            compiler.write_bytes(importlib.resources.files("harness.inside").joinpath(torch_compiler.CXX).read_bytes())
+            compiler.write_text(torch_compiler.CXX_SCRIPT, "utf-8")
             compiler.chmod(0o755)
         if "/" in self.device.driver:
             shutil.copy(self.device.driver, stage / "tools")

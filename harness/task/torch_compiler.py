@@ -9,8 +9,43 @@ from pathlib import Path
 
 MODULES = ("harness.inside.warm_torch_compiler",)
 """What the warm parent imports for it."""
-CXX = "cxx.sh"
-"""A script of `harness/inside` that it calls in place of g++."""
+CXX = "cached-g++"
+"""The name of the script that it calls in place of g++.  torch takes a compiler for GCC if its path has such a name."""
+CXX_SCRIPT = """\
+#!/bin/sh
+# Every kernel of torch's compiler includes one large header, whose parsing takes most of the compilation.  The first
+# kernel precompiles that header into torch's cache.  g++ ignores it if a later call's options differ.
+
+header=torch/csrc/inductor/cpp_prefix.h
+folder=$TORCHINDUCTOR_CACHE_DIR/headers
+
+precompile() ( # precompile ARGUMENT…: those of the first kernel
+    mkdir "$folder" || exit
+    for argument; do
+        shift
+        case $previous$argument in *.cpp | -o* | -shared | -l*) ;; *) set -- "$@" "$argument" ;; esac
+        previous=
+        [ "$argument" != -o ] || previous=-o
+    done
+    echo "#include <$header>" >"$folder/header.h"
+    g++ "$@" "$folder/header.h" -o "$folder/header.gch" &&
+        mkdir -p "$folder/${header%/*}" &&
+        mv "$folder/header.gch" "$folder/$header.gch"
+    rm -f "$folder/header.gch"
+) >/dev/null 2>&1
+
+for argument; do
+    case $argument in
+        *.cpp)
+            if grep -q "$header" "$argument"; then
+                [ -e "$folder" ] || precompile "$@"
+                set -- "-I$folder" "$@"
+            fi
+            ;;
+    esac
+done
+exec g++ "$@"
+"""
 _USE = re.compile(rb"\btorch\s*\.\s*compile\b|\bimport\s+compile\b|\btorch\._(dynamo|inductor)\b")
 _VECTOR_FLAGS = {
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
