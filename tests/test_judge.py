@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -440,6 +441,19 @@ def test_a_waiting_program_starves_and_a_sleeping_one_does_not():
         assert 0.3 < starved_s < time.monotonic() - began
         assert slept_s < 0.1
         assert measured[0].seconds([]) == 0.0, "a process that has ended does not wait"
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(len(cores.ALL) < 2, reason="needs two cores")
+def test_programs_on_other_cores_do_not_keep_a_player_from_running(all_cores):
+    """What took its core has ended, so without a cgroup only a program on another core could be blamed."""
+    core, other = sorted(all_cores)[:2]
+    burn = "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass"
+    with busy_loops(1, core) as (known,), busy_loops(1, other):
+        time.sleep(0.2)
+        blind = Starvation({core}, [known])
+        subprocess.run(["taskset", "--cpu-list", str(core), sys.executable, "-c", burn], check=True)
+        assert blind.seconds([known]) < 0.3
 
 
 def test_our_own_yielding_processes_do_not_count_as_starving_a_player():
