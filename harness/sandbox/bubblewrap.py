@@ -51,15 +51,14 @@ ENVIRONMENT = {
 }
 
 
-WITHOUT_GPU = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-"""Variables on CPU boards.  Triton has no compiler for CPUs; submissions need not ask for its interpreter, so that the
-same file is compiled on a GPU.  Without a sandbox, torch's compiler would otherwise start CUDA before the players are
-forked."""
+INTERPRETED = {"TRITON_INTERPRET": "1"}
+"""Variables on CPU boards, for which Triton has no compiler.  Submissions need not set them, so that the same file is
+compiled on a GPU."""
 
 
 def environment_of(gpu: Shown | None) -> dict[str, str]:
     """The environment of a player, on a CPU or with a GPU."""
-    return ENVIRONMENT | (dict(gpu.environment) if gpu else WITHOUT_GPU)
+    return ENVIRONMENT | (dict(gpu.environment) if gpu else INTERPRETED)
 
 
 _MOUNT_POINTS = ("/proc/sys/fs/binfmt_misc", "/proc/fs/nfsd", "/proc/openprom", "/proc/xen")

@@ -303,6 +303,8 @@ class Sandbox:
             return path  # for bubblewrap itself, which sets another environment for the warm parent
         scratch = str(stage / "tmp")
         environment = bubblewrap.environment_of(self._gpu) | path | {"HOME": scratch}
+        if not self._gpu:  # torch's compiler would start CUDA in the warm parent, and no fork of it could use CUDA
+            environment["CUDA_VISIBLE_DEVICES"] = ""
         return {key: value.replace("/cache", scratch) for key, value in environment.items()} | {"TMPDIR": scratch}
 
     def _python(self, code: str, options: Mapping[str, object]) -> list[str]:
