@@ -91,7 +91,7 @@ def judge(
     results = _play_without_referee(frame, submission, mode, on_progress)
     if not results:
         # Preload for both sides what either uses: all players are forks of one process.  So a file may find out that
-        # its opponent uses torch's compiler.  That gains nothing: a side that behaves otherwise in a duel loses it.
+        # its opponent uses torch's compiler, and that there may be a duel (SECURITY.md).
         files = (submission, champion.submission) if champion else (submission,)
         with open_context(
             board,

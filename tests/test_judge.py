@@ -15,7 +15,7 @@ import pytest
 
 from harness.judge import JudgeSession, judge
 from harness.processes.other_work import OtherWork
-from harness.processes.starvation import Starvation
+from harness.processes.starvation import Starvation, _cpu_s
 from harness.processes.watched_memory import Meminfo
 from harness.records.errors import TaskError
 from harness.records.fields import CaseKind, Mode
@@ -448,12 +448,15 @@ def test_a_waiting_program_starves_and_a_sleeping_one_does_not():
 def test_programs_on_other_cores_do_not_keep_a_player_from_running(all_cores):
     """What took its core has ended, so without a cgroup only a program on another core could be blamed."""
     core, other = sorted(all_cores)[:2]
-    burn = "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass"
+    burn = "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\nprint(time.process_time())"
     with busy_loops(1, core) as (known,), busy_loops(1, other):
         time.sleep(0.2)
+        counted = Starvation({core}, [known], find_cpu_s=lambda: _cpu_s(known))
         blind = Starvation({core}, [known])
-        subprocess.run(["taskset", "--cpu-list", str(core), sys.executable, "-c", burn], check=True)
-        assert blind.seconds([known]) < 0.3
+        command = ["taskset", "--cpu-list", str(core), sys.executable, "-c", burn]
+        burned_s = float(subprocess.run(command, capture_output=True, check=True).stdout)
+        assert burned_s > 0.1
+        assert counted.seconds([known]) - blind.seconds([known]) > burned_s / 2
 
 
 def test_our_own_yielding_processes_do_not_count_as_starving_a_player():

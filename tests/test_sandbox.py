@@ -202,6 +202,15 @@ def test_processes_that_a_player_has_lost_are_not_other_programs():
             lost.kill()
 
 
+def test_a_build_may_write_larger_files_than_other_players(sandbox):
+    """A precompiled header takes 150 MB; the limit of other players is an eighth of the memory's."""
+    write = tries(
+        "os.truncate(os.open('/cache/large' if os.access('/cache', os.W_OK) else '/tmp/large', 65), 200 << 20)"
+    )
+    assert said(sandbox, write, building=True, name="large") == "done"
+    assert said(sandbox, write, name="large") == "File too large"
+
+
 @pytest.mark.parametrize("call", ["221, -1, 0, 0, 4", "237, 1, 1, 9, 9, 9, 9", "238, 9, 9, 9", "450, 1, 1, 9, 9"])
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86-64's")
 def test_advice_on_files_and_policies_of_memory_seem_to_work_and_do_nothing(sandbox, call):

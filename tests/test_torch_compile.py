@@ -71,7 +71,7 @@ def test_the_first_kernel_precompiles_the_header_for_the_others(tmp_path: Path) 
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck")
-def test_the_script_is_checked() -> None:
+def test_the_script_passes_shellcheck() -> None:
     done = subprocess.run(
         ["shellcheck", "-"], input=torch_compiler.CXX_SCRIPT, capture_output=True, text=True, check=False
     )

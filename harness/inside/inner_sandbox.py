@@ -255,7 +255,7 @@ def set_limits(setup: PlayerSetup) -> None:
         # Not 0: with 0, the kernel would still start a core pattern that pipes into a program of the host.
         resource.RLIMIT_CORE: 1,
         resource.RLIMIT_NOFILE: 1024,
-        resource.RLIMIT_FSIZE: max(setup.scratch_bytes, CACHE_BYTES if setup.building else 0),
+        resource.RLIMIT_FSIZE: CACHE_BYTES if setup.building else setup.scratch_bytes,
     }
     if setup.max_processes is not None:
         limits[resource.RLIMIT_NPROC] = setup.max_processes

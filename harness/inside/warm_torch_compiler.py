@@ -8,14 +8,11 @@ import contextlib
 import importlib
 from operator import attrgetter
 
+# Without those that the functions below import.
 _MODULES = (
     "sympy.physics.units",
-    "torch._dynamo.backends.distributed",
-    "torch._dynamo.backends.inductor",
     "torch._dynamo.dce_extra_outputs",
-    "torch._dynamo.repro.after_dynamo",
     "torch._export.db.logging",
-    "torch._export.passes._node_metadata_hook",
     "torch._functorch._activation_checkpointing.remat_using_tags_for_fwd_loss_bwd_graph_pass",
     "torch._functorch._aot_autograd.subclass_codegen",
     "torch._higher_order_ops.passes.inline_invoke_subgraph",
@@ -24,17 +21,14 @@ _MODULES = (
     "torch._inductor.codegen.memory_planning",
     "torch._inductor.codegen.segmented_tree",
     "torch._inductor.compile_fx",
-    "torch._inductor.compiler_bisector",
     "torch._inductor.extern_node_serializer",
     "torch._inductor.fx_passes.apply_gumbel_max_trick",
     "torch._inductor.fx_passes.efficient_conv_bn_eval",
     "torch._inductor.hooks",
-    "torch._inductor.kernel_template_choice",
     "torch._subclasses.schema_check_mode",
     "torch.distributed.tensor.experimental",
     "torch.export._trace",
     "torch.fx.experimental.validator",
-    "torch.utils._cpp_embed_headers",
     "torch.utils.cpp_extension",
 )
 _CALLS = (

@@ -15,6 +15,8 @@ from harness.processes.freezer import TICK_S, Freezer, cpu_times
 from harness.processes.other_work import cpu_ns_of
 from harness.records.errors import JudgeError
 
+_STOLEN = "stolen"
+"""In place of a pid: all other virtual machines."""
 _LONGEST_S = 120.0
 """A player that has been kept from running for longer cannot be judged now."""
 
@@ -136,7 +138,6 @@ def _last_core(pid: str) -> int | None:
         return None
 
 
-_STOLEN = "stolen"
 _USER, _NICE, _IDLE, _IO_WAIT, _STEAL = 1, 2, 4, 5, 8
 """Columns of /proc/stat."""
 

@@ -31,7 +31,8 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
     "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
-    # torch's own way: each process would look for it, for a second.  See `torch_compiler.CXX_SCRIPT`.
+    # With 1, torch looks for a precompiled header in each process, which takes a second.  `torch_compiler.CXX_SCRIPT`
+    # makes one when it compiles the first kernel.
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "TRITON_CACHE_DIR": "/cache/triton",
     "TRITON_CACHE_AUTOTUNING": "1",  # its results, too: otherwise each fresh player tunes again
