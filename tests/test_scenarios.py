@@ -20,6 +20,7 @@ import pytest
 from harness.records.fields import Mode
 from scripts.bot.ci import Workflow
 from scripts.bot.intake import intake
+from scripts.bot.intake.decision import EventFacts
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderated, Moderation
@@ -210,6 +211,23 @@ def test_a_withdrawal_cancels_what_is_still_being_judged(scene: Scene) -> None:
         EndState.JUDGED,
         EndState.CANCELLED,
     }
+
+
+def test_a_withdrawal_during_a_report_finds_its_judgement(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    (run,) = scene.waiting()
+    assert scene.resolve(run) == 0
+    scene.judge(run, scene.honest())
+    gather = intake.gather
+
+    def gather_before_the_report(*given: Any) -> EventFacts:
+        facts = gather(*given)
+        assert not facts.judged and scene.report(run) == 0
+        return facts
+
+    monkeypatch.setattr(intake, "gather", gather_before_the_report)
+    assert "You have withdrawn from `vectoradd`" in say(scene, pull, scene.alice, "/withdraw")
+    assert rows(scene) == [] and len(withdrawals(scene)) == 1
 
 
 def test_a_late_withdrawal_spares_what_was_asked_after_it(scene: Scene) -> None:

@@ -121,11 +121,11 @@ class LedgerBranch:
         """
         ours, in_doubt = self._added(), False
         for _ in self._attempts():
-            new = self._unknown(ours)
-            if decide_anew and new and (chosen := self._choose(self._wanted)) != self._checked_out:
+            differs = any(self._known.get(path) != blob for path, blob in ours.items())
+            if decide_anew and differs and (chosen := self._choose(self._wanted)) != self._checked_out:
                 self._take_back(ours, chosen)
                 message, ours = decide_anew(), self._added()
-                new = self._unknown(ours)
+            new = self._unknown(ours)
             # If the answer to an earlier push was lost, identical files on the branch are ours.
             same = {path for path, blob in ours.items() if in_doubt and self._known.get(path) == blob}
             pushed = _Pushed.YES if self._tip and not new else self._push(new, message)

@@ -35,9 +35,10 @@ class EventFacts:
 
     `now` is when we handle the event, `happened_at` when it happened by GitHub's clock.  `history` holds the author's
     requests, for this pull request and for others; `on_limited_boards` those of all authors on boards with a limit of
-    their own; `judged` has the author's judgements on this pull request's boards, by request id; `permission` is the
-    commenter's.  `author_joined_at` is when a new author's account was created, if that matters; `has_merged` whether a
-    submission of theirs is on `main`.  `task_faults` says what is wrong with the tasks that a pull request changes.
+    their own; `judged` has the author's judgements on this pull request's boards, by request id, if they are to be
+    withdrawn; `permission` is the commenter's.  `author_joined_at` is when a new author's account was created, if that
+    matters; `has_merged` whether a submission of theirs is on `main`.  `task_faults` says what is wrong with the tasks
+    that a pull request changes.
     """
 
     now: datetime

@@ -9,7 +9,7 @@ the checkout      settings, tasks, the merged files of others
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -74,10 +74,8 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         branch.check_out(under(f"judgements/{contents.task.name}"))
         boards = tuple(map(LedgerBoards(ledger, context.root).of, offered(contents.task, context.settings.gpus).boards))
     history = ledger.requests(user_id=pull.author.id).facts
-    judged: Mapping[str, Judgement] = {}
     if is_obeyed and _verb(event) is Verb.WITHDRAW:
         branch.check_out(these(one.request.place_of_judgement for one in ranked_beside(history, pull.number)))
-        judged = _judged(history, pull, ledger)
     limited = _boards_with_limits(contents, context.settings)
     if limited:
         # A request may wait for a day before it runs.
@@ -93,7 +91,7 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         permission=permission,
         task_faults=task_faults,
         standings=boards,
-        judged=judged,
+        judged=_judged(history, pull, ledger),
         happened_at=_happened_at(event, pull),
     )
 
@@ -161,14 +159,18 @@ def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
     if contents.origin:
         contents = replace(contents, origins=ledger.origins(contents.origin.task, contents.origin.fingerprint))
     on_limited = _requests_on(_boards_with_limits(contents, competition.settings), ledger)
-    judged = _judged(history, facts.pull, ledger) if facts.judged else {}
     return replace(
-        facts, competition=competition, history=history, on_limited_boards=on_limited, contents=contents, judged=judged
+        facts,
+        competition=competition,
+        history=history,
+        on_limited_boards=on_limited,
+        contents=contents,
+        judged=_judged(history, facts.pull, ledger),
     )
 
 
 def _judged(history: Iterable[RequestStatus], pull: PullRequest, ledger: Ledger) -> dict[str, Judgement]:
-    """The author's judgements on the pull request's boards, by request id."""
+    """The author's judgements on the pull request's boards, of those that were read, by request id."""
     asked = (one.request for one in ranked_beside(history, pull.number))
     return {request.id: judgement for request in asked if (judgement := ledger.judgement_of(request))}
 
