@@ -21,13 +21,14 @@ from harness.records.counters import Counters, Kernel
 from harness.records.errors import TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Judgement
-from harness.records.profile import CpuCounters, Operation, Profile
+from harness.records.profile import MAX_OPERATIONS, CpuCounters, Operation, Profile
 from harness.records.verdict import Verdict, overall
 from harness.task.submission import Submission
 from harness.task.task import Evaluator, load_task
 from scripts.bot.comment.check_report import facts_as_text
-from scripts.bot.comment.judgement_section import render
+from scripts.bot.comment.judgement_section import MAX_CSV, render
 from scripts.bot.comment.markdown import NBSP
+from scripts.bot.comment.markers import MAX_CHARS
 from scripts.bot.report.artifact import _are_cases_of
 from scripts.cli import run
 from scripts.commands.judge_file import show
@@ -182,6 +183,7 @@ def test_the_comment_shows_a_profile_as_a_table_despite_hostile_names(tmp_path):
     row = next(line for line in text.splitlines() if "everyone" in line)
     assert len(re.findall(r"(?<!\\)\|", row.replace(r"\|", ""))) == 6
     assert "\x1b" not in text
+    assert to_csv(judgement).strip() in text
     facts = json.loads(facts_as_text(judgement, request()).removeprefix("```json\n").removesuffix("```\n"))
     shown = next(case["profile"] for case in facts["cases"] if case["kind"] == "profile")
     assert (shown["call_us"], shown["elsewhere_us"], shown["operations"][0]["calls"]) == (1000.0, 50.0, 3)
@@ -211,6 +213,18 @@ def test_a_profile_as_csv_has_a_row_for_each_operation_and_kernel():
     assert (rows[13]["calls"], rows[13]["time_us"]) == ("", "500")
     ncu = {name: rows[14][name] for name in ("name", "calls", "time_us", "compute", "occupancy", "limited_by")}
     assert list(ncu.values()) == ["gemm<float>", "2", "30.5", "0.9", "", "compute"]
+
+
+def test_a_long_profile_fits_into_a_comment_and_says_how_much_of_its_csv_it_leaves_out():
+    from tests.test_report import BOARD as OTHER
+
+    judgement = made(*(operation(HOSTILE.replace("\n", " ") * 3 + str(n), 1.0) for n in range(MAX_OPERATIONS)))
+    many = judgement.model_copy(update={"cases": (*judgement.cases[:-1], *(judgement.cases[-1],) * 20)})
+    text = render(many, OTHER)
+    assert len(text) < MAX_CHARS
+    told, left_out = to_csv(many).splitlines(), int(re.search(r"as CSV, (\d+) rows left out", text)[1])
+    assert f"\n{told[0]}\n" in text and f"\n{told[-left_out - 1]}\n```" in text
+    assert 8_000 < sum(len(row) + 1 for row in told[:-left_out]) <= MAX_CSV
 
 
 def test_a_profile_is_valid_only_in_profile_mode_and_its_case():

@@ -3,7 +3,7 @@
     headline        verdict and rank
     failure         the message, if it was not accepted
     place           rank, tie, gap, or why it does not rank; the duel's result
-    benchmarks      a table of times, compared with others; or where a call's time went
+    benchmarks      a table of times, compared with others; or where a call's time went, also as CSV
     tests           a table of failed tests; the others folded
     next            what to do now
     small print     claim and bound, machine
@@ -17,6 +17,7 @@ which consist of letters, digits and hyphens.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from harness.records.counters import Counters
 from harness.records.fields import Mode
@@ -49,13 +50,15 @@ from scripts.standings.claims import (
     is_unwalled,
     worst_bound,
 )
-from scripts.standings.profiles import WORD, cpu_sentences, kernel_table, parts_of, troubles_of
+from scripts.standings.profiles import WORD, cpu_sentences, kernel_table, parts_of, to_csv, troubles_of
 from scripts.standings.provisional import provisional_sentence
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
 from scripts.standings.rows import Row
 from scripts.standings.standings import Standings
 
 MAX_PROFILES = 12
+MAX_CSV = 12_000
+"""Characters of a profile's CSV in a comment."""
 _LAMPS = {Verdict.ACCEPTED: "🟢", Verdict.JUDGING_ERROR: "⚪"}
 
 _NEXT = {
@@ -230,7 +233,16 @@ def _profiles(judgement: Judgement, board: Board, roofline: Roofline) -> str:
             number = wanted.index(case.params) + 1 if case.params in wanted else place
             said.append(_kernels(one.counters, number, judgement.run_url))
     troubles = [inline(trouble, 500) for trouble in troubles_of(judgement.profiles)]
-    return "\n\n".join([*said, *troubles, WORD])
+    return "\n\n".join([*said, *troubles, WORD, _csv(judgement)])
+
+
+def _csv(judgement: Judgement) -> str:
+    """All operations and kernels, folded; a table that is too long loses its last rows."""
+    rows = to_csv(judgement).splitlines()
+    lengths = accumulate(len(row) + 1 for row in rows)
+    shown = rows[: sum(length <= MAX_CSV for length in lengths)]
+    left_out = f", {len(rows) - len(shown)} rows left out" if len(shown) < len(rows) else ""
+    return folded(f"All operations and kernels as CSV{left_out}", fence("\n".join(shown), MAX_CSV))
 
 
 def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
