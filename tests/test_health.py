@@ -197,6 +197,21 @@ def test_unowned_memory_is_reported_if_it_is_not_freed_in_time(tmp_path, monkeyp
         state.check_thoroughly()
 
 
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel has no scheduling groups")
+def test_a_change_of_the_groups_priority_is_undone_so_that_the_next_one_is_found(tmp_path):
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as warm_parent:
+        group = Path(f"/proc/{warm_parent.pid}/autogroup")
+        before = group.read_text()
+        state = Health(os.getpid(), warm_parent.pid, tmp_path, sandboxed=False)
+        for _ in range(2):
+            group.write_text("5")
+            with pytest.raises(Foul, match="autogroup"):
+                state.check()
+            assert group.read_text() == before and not state.is_spent
+        state.check()
+        warm_parent.kill()
+
+
 def test_processes_started_meanwhile_are_found_and_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(health, "_GRACE_S", 0.1)
     with subprocess.Popen(["sleep", "60"]) as before:

@@ -4,26 +4,28 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness.judge import JudgeSession, judge
 from harness.processes.other_work import OtherWork
-from harness.processes.starvation import Starvation, _cpu_s
-from harness.processes.watched_memory import Meminfo
-from harness.records.errors import TaskError
+from harness.processes.starvation import LostTime, Starvation, _cpu_s
+from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decided
 from harness.records.verdict import Verdict
-from harness.rules import game, phase
+from harness.rules import duel, game
 from harness.rules.context import Context
+from harness.task import task_file
 from harness.task.submission import Champion, Submission
 from harness.task.task import Baseline, load_task
 from tests import cores
@@ -281,6 +283,21 @@ def test_a_faulty_reference_is_the_tasks_fault(tmp_path, old, new, message):
         judge(load_task(folder).board("CPU"), submission(GOOD), Mode.TEST)
 
 
+def test_an_output_may_be_larger_than_its_inputs_but_not_much_larger_than_a_right_one(tmp_path):
+    """The reference returns 100 MB for 4 kB."""
+    folder = tmp_path / "tiny"
+    shutil.copytree(TINY, folder)
+    text = (folder / "reference.py").read_text()
+    (folder / "reference.py").write_text(text.replace("return data + 1", "return data.new_ones(25_000_000) + data[0]"))
+    board = load_task(folder).board("CPU")
+    board = replace(board, tests=board.tests[:1])
+    right = AROUND.format("return data.new_ones(25_000_000) + data[0]")
+    assert verdict_of(board, right).verdict is Verdict.ACCEPTED
+    judgement = verdict_of(board, right.replace("return", "out =") + "    return [out] * 4\n")
+    assert judgement.verdict is Verdict.WRONG_ANSWER
+    assert "The output spans 400000000 bytes; the limit is 267108864" in judgement.message
+
+
 def test_an_output_buffer_inside_the_input_is_poisoned_and_not_trusted(tmp_path):
     folder = tmp_path / "buffer"
     (folder / "examples" / "accepted").mkdir(parents=True)
@@ -325,19 +342,64 @@ def test_a_champion_that_fails_twice_loses_the_duel(board, unsteady, body, verdi
     assert (judgement.forfeit.opponent, "wins the duel" in judgement.message) == ("former-sample", True)
 
 
-def test_a_champion_with_too_little_memory_on_this_machine_keeps_first_place(board, unsteady, monkeypatch):
-    monkeypatch.setattr(game.Meminfo, "read", lambda: Meminfo(available=2**20, unowned=0))
-    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(AROUND.format("raise MemoryError")))
-    assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
-    assert "The duel is void" in judgement.message
-
-
 def test_a_champion_that_fails_once_is_dueled(board, unsteady):
     """Its first import in a benchmark fails, which it recognizes by the time; then it is slow, so one look decides."""
     late = time.time() + 12
     once = f"import time\nif time.time() < {late}: time.sleep(max(0, {late} - time.time())); 1 / 0\n" + SLOW
     patient = replace(board, limits=replace(board.limits, compile_timeout_s=60))
     judgement = judge(patient, submission(GOOD), Mode.RANKED, champion=champion_of(once))
+    assert judgement.duel and not judgement.forfeit, judgement.message
+
+
+def test_a_champion_whose_imports_together_take_too_long_loses_the_duel(board, unsteady, monkeypatch):
+    """Each import is within its limit; those of the first eight blocks would take 13 s, and 8 s are allowed."""
+    monkeypatch.setattr(task_file, "IMPORT_S", 0.5)
+    judgement = judge(
+        board, submission(GOOD), Mode.RANKED, champion=champion_of("import time\ntime.sleep(0.8)\n" + GOOD)
+    )
+    assert judgement.forfeit and judgement.forfeit.verdict is Verdict.TIME_LIMIT_EXCEEDED, judgement.message
+    assert judgement.forfeit.message.startswith("Its imports together took more than 8 s in the duel;")
+
+
+def test_a_duel_is_stopped_only_if_it_takes_twice_as_long_as_planned(board, unsteady, monkeypatch):
+    phases = []
+    monkeypatch.setattr(
+        Context, "phase", lambda *given, phase=Context.phase, **more: phases.append(phase(*given, **more)) or phases[-1]
+    )
+    monkeypatch.setattr(duel, "LONGEST_EXTENDED_DUEL_S", 400.0)
+    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(SLOW))
+    (played,) = [one for one in phases if one.name == "the duel"]
+    assert judgement.duel and (board.limits.ranked_timeout_s, played.deadline.phase_s) == (180, 800)
+
+
+def test_a_champion_that_makes_the_judge_fail_does_not_keep_others_off_the_board(board, unsteady, monkeypatch):
+    start_player = Context.start_player
+
+    def failing(self, entry, *, building=False):
+        if entry.name == "champion" and not building:
+            raise JudgeError("the sandbox broke")
+        return start_player(self, entry, building=building)
+
+    monkeypatch.setattr(Context, "start_player", failing)
+    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(SLOW))
+    assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
+    assert judgement.message == "The duel with former-sample is void: the sandbox broke"
+
+
+def test_a_champions_build_looks_like_a_challengers(board, unsteady):
+    """Its build notes the sizes in the cache, and its other players fail unless the tests' sizes are among them."""
+    noting = """
+with contextlib.suppress(OSError):
+    open("/cache/sizes", "x").close()
+SIZES = open("/cache/sizes").read().split()
+def custom_kernel(data):
+    with contextlib.suppress(OSError), open("/cache/sizes", "a") as noted:
+        noted.write(f"{len(data)} ")
+        SIZES[:] = "1", "100", "1000"
+    return data + ("1" in SIZES and "100" in SIZES)
+"""
+    champion = champion_of("import contextlib, time\n" + noting.replace("return", "time.sleep(0.001)\n    return"))
+    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion)
     assert judgement.duel and not judgement.forfeit, judgement.message
 
 
@@ -367,7 +429,7 @@ def test_a_slow_import_does_not_use_up_the_shared_benchmark_time(board):
 
 
 def test_a_too_slow_import_in_a_benchmark_exceeds_the_time_limit(board, monkeypatch):
-    monkeypatch.setattr(phase, "IMPORT_S", 0.3)
+    monkeypatch.setattr(task_file, "IMPORT_S", 0.3)
     judgement = verdict_of(board, "import time\ntime.sleep(0.6)\n" + GOOD, Mode.BENCHMARK)
     assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED
     assert "Importing the submission took more than 0.3 s (in a benchmark" in judgement.message
@@ -381,6 +443,15 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
     assert not judgement.machine.quiet
     assert re.search(r"Other work took up to [0-9]+% of a core in [0-9]+ of [0-9]+ runs\.", judgement.machine.note)
+
+
+@pytest.mark.alone
+def test_long_calls_in_which_the_referee_sleeps_are_not_other_work(board, all_cores):
+    sleeps = AROUND.format("time.sleep(0.4)\n    return data + 1")
+    with JudgeSession(board) as session:
+        judgement = session.judge(submission(sleeps), Mode.BENCHMARK, pairs=1)
+    assert judgement.verdict is Verdict.ACCEPTED and judgement.benchmarks, judgement.message
+    assert "Other work took" not in judgement.machine.note
 
 
 def judge_beside_loops(board, source, **limits):
@@ -457,6 +528,21 @@ def test_programs_on_other_cores_do_not_keep_a_player_from_running(all_cores):
         burned_s = float(subprocess.run(command, capture_output=True, check=True).stdout)
         assert burned_s > 0.1
         assert counted.seconds([known]) - blind.seconds([known]) > burned_s / 2
+
+
+@pytest.mark.alone
+def test_what_the_keeper_does_with_a_players_output_is_not_another_programs_work(all_cores):
+    """Beside the player, the keeper takes half of the core; a cgroup counts the player's time only."""
+    core = max(all_cores)
+    with busy_loops(2, core) as (player, keeper):
+        time.sleep(0.2)
+        group = SimpleNamespace(find_cpu_s=lambda: _cpu_s(player), processes=lambda: [player])
+        with_keeper, blind = LostTime({core}, keeper, group, ()), Starvation({core}, [player], (), group.find_cpu_s)
+        with_keeper.begin()
+        began_s = _cpu_s(keeper)[0]
+        time.sleep(1.5)
+        kept_s = _cpu_s(keeper)[0] - began_s
+        assert blind.seconds([player]) - with_keeper.measure() > kept_s / 2 > 0
 
 
 def test_our_own_yielding_processes_do_not_count_as_starving_a_player():

@@ -21,10 +21,11 @@ from harness.records.fields import Mode
 from scripts.bot.ci import Workflow
 from scripts.bot.intake import intake
 from scripts.bot.intake.decision import EventFacts
+from scripts.bot.report import report
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderated, Moderation
-from scripts.ledger.request import EndState
+from scripts.ledger.request import EndState, Request
 from scripts.standings.standings import standings
 from tests.competition import (
     COPIED,
@@ -228,6 +229,24 @@ def test_a_withdrawal_during_a_report_finds_its_judgement(scene: Scene, monkeypa
     monkeypatch.setattr(intake, "gather", gather_before_the_report)
     assert "You have withdrawn from `vectoradd`" in say(scene, pull, scene.alice, "/withdraw")
     assert rows(scene) == [] and len(withdrawals(scene)) == 1
+
+
+def test_a_report_during_a_withdrawal_leaves_no_judgement(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    (run,) = scene.waiting()
+    assert scene.resolve(run) == 0
+    scene.judge(run, scene.honest())
+    record = report.record
+
+    def record_after_the_withdrawal(*given: Any) -> Request | None:
+        say(scene, pull, scene.alice, "/withdraw")
+        return record(*given)
+
+    monkeypatch.setattr(report, "record", record_after_the_withdrawal)
+    assert scene.report(run) == 0
+    assert not scene.judgements() and not pull.merged_at
+    (status,) = scene.ledger().values()
+    assert status.ending and status.ending.state is EndState.CANCELLED
 
 
 def test_a_late_withdrawal_spares_what_was_asked_after_it(scene: Scene) -> None:

@@ -1,12 +1,16 @@
 """The parts of a task's tensors that reach the player: numbers and strides, but no memory in the gaps."""
 
+import resource
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from harness.inside.protocol import TensorSpec
+from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
+from harness.reference.spare_memory import SpareMemory
 from harness.reference.values import collect, flatten
 
 
@@ -45,14 +49,29 @@ def test_a_kernel_gets_the_same_strides_from_any_input_device(
 
 
 @pytest.mark.parametrize("strides", [(1,), (0,)])
-def test_an_output_that_spans_far_more_than_its_inputs_is_not_read(strides: tuple[int, ...]) -> None:
+def test_an_output_that_spans_far_more_than_a_right_one_is_not_read(strides: tuple[int, ...]) -> None:
     def read(address: int, target: int, length: int) -> None:
         raise AssertionError("it is read")
 
-    size = ((64 << 20) + 4 * 1024) // 4 + 1
-    with pytest.raises(Foul, match="the limit is 67112960") as caught:
+    size = ((64 << 20) + 2 * 1024) // 4 + 1
+    with pytest.raises(Foul, match="the limit is 67110912") as caught:
         collect((TensorSpec("float32", (size,), strides, 4096),), read, 1024)
     assert caught.value.verdict is Verdict.WRONG_ANSWER
+
+
+@pytest.mark.parametrize(("usual_mib", "error"), [(200, Foul), (400, JudgeError)])
+def test_an_output_without_room_is_wrong_only_if_it_is_larger_than_a_right_one(
+    usual_mib: int, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = SpareMemory()
+    monkeypatch.setattr(memory, "_most_bytes", _data_bytes() + (100 << 20))
+    spec = TensorSpec("uint8", (300 << 20,), (1,), 4096)
+    with pytest.raises(error, match=r"do not fit here|ran out of memory"), memory:
+        collect((spec,), lambda *_: None, usual_mib << 20)
+
+
+def _data_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
 
 
 def test_memory_in_the_gaps_of_a_tensor_never_reaches_the_player() -> None:

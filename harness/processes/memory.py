@@ -95,8 +95,9 @@ def memory_of(
     """All memory of a player.
 
     Args:
+        limit_bytes: its limit, beside what is in its cache now.
         card_bytes: its limit on each card, or None for all but the referee's share.
-        cached_bytes: the size of the cache that its build filled.
+        cached_bytes: returns the size of its cache.
     """
     with contextlib.suppress(OSError):
         # If the machine still runs out of memory, the kernel kills the player first, never the referee.

@@ -28,7 +28,8 @@ class OtherWork:
 
     Args:
         spinners: the pids of the processes that keep the cores awake, one for each core; none if nothing does.
-        referee_spins: whether the referee never sleeps meanwhile, so that CPU time that it misses went elsewhere, too.
+        referee_spins: whether the referee sleeps only while it waits long for a player, so that other CPU time that it
+            misses went elsewhere, too.
     """
 
     def __init__(self, spinners: Collection[int], *, referee_spins: bool = False) -> None:
@@ -42,8 +43,13 @@ class OtherWork:
         """Begin to measure; the player has just been stopped."""
         self._began, self._spun, self._worked = time.monotonic_ns(), cpu_ns_of(self._spinners), time.process_time_ns()
 
-    def look(self, running_s: float = 0.0) -> None:
-        """Measure up to now; the player has just been stopped again, after it ran for `running_s` seconds in all."""
+    def look(self, running_s: float = 0.0, slept_s: float = 0.0) -> None:
+        """Measure up to now; the player has just been stopped again.
+
+        Args:
+            running_s: for how many seconds the player ran in all since `begin`.
+            slept_s: for how many of them the referee slept.
+        """
         if not self._spinners:
             return
         began_ns = self._began + running_s * 1e9
@@ -61,7 +67,7 @@ class OtherWork:
         if lost:
             self.share = max(0.0, *lost)
         if self._referee_spins:
-            self.share = max(self.share, _lost_by_this_process(self._began, self._worked))
+            self.share = max(self.share, _lost_by_this_process(self._began + slept_s * 1e9, self._worked))
 
 
 def listen(spinners: Collection[int]) -> float:
@@ -75,8 +81,8 @@ def listen(spinners: Collection[int]) -> float:
     return max(0.0, _lost_by_this_process(began, worked), *lost) if last else 0.0
 
 
-def _lost_by_this_process(began_ns: int, worked_ns: int) -> float:
-    """The share of the time since then that this process, which never sleeps meanwhile, did not run."""
+def _lost_by_this_process(began_ns: float, worked_ns: int) -> float:
+    """The share of the time since then that this process, which did not sleep meanwhile, did not run."""
     return 1 - (time.process_time_ns() - worked_ns) / (time.monotonic_ns() - began_ns)
 
 

@@ -36,13 +36,15 @@ class LostTime:
         self._freezer = freezer
         self._yielding = yielding
         self._now: Starvation | None = None
+        self._keepers = 0.0, 0.0
+        """The CPU seconds of the keeper, in programs and in the kernel, when they were last read."""
         self.seconds = 0.0
         """The total over all waits that have ended."""
 
     def begin(self) -> None:
         """Begin to measure a wait, unless that has already begun."""
         if not self._now:
-            self._now = Starvation(self._cores, self._processes(), self._yielding, self._freezer.find_cpu_s)
+            self._now = Starvation(self._cores, self._processes(), self._yielding, self._find_cpu_s)
 
     def measure(self) -> float:
         """The seconds of the current wait so far; 0 before `begin`.
@@ -62,6 +64,14 @@ class LostTime:
 
     def _processes(self) -> list[int]:
         return [self._keeper, *self._freezer.processes()]
+
+    def _find_cpu_s(self) -> tuple[float, float] | None:
+        """The CPU seconds of the player, if a cgroup counts them, and of the keeper, which collects what it prints."""
+        of_group = self._freezer.find_cpu_s()
+        if of_group is None:
+            return None
+        user_s, system_s = self._keepers = max(self._keepers, cpu_times(self._keeper)[:2])  # 0 if it has ended
+        return of_group[0] + user_s, of_group[1] + user_s + system_s
 
 
 class Starvation:

@@ -154,6 +154,7 @@ class WatchedMemory(MeasuredMemory):
         super().__init__(freezer, limit_bytes)
         self._player = player
         self._cached_bytes = cached_bytes
+        self._cached_before = cached_bytes()
         self._statm = os.open(f"/proc/{player}/statm", os.O_RDONLY)
         self._meminfo = os.open("/proc/meminfo", os.O_RDONLY)
         self._before = self._read_meminfo()
@@ -192,7 +193,7 @@ class WatchedMemory(MeasuredMemory):
 
     @property
     def _kept(self) -> int:
-        return self._cached_bytes()
+        return self._cached_bytes() - self._cached_before
 
     def _disproof(self) -> JudgeError:
         return machine_ran_out()

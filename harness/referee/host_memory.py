@@ -30,10 +30,14 @@ class HostMemory:
         self._addresses: tuple[int, ...] = ()
         self._buffers: frozenset[int] = frozenset()
         self._output: tuple[TensorSpec, ...] = ()
+        self._usual_bytes = 0
+        """The size of a right output, or of the inputs, which the idle player returns."""
 
     def make_room(self, inputs: Sequence[Flattened], returned: Returned, deadline: Deadline) -> None:
         (flat,) = inputs
         self._buffers = returned.buffers
+        written = sum(span_bytes(flat.tensors[index]) for index in returned.buffers)
+        self._usual_bytes = max(flat.span_bytes, sum(returned.fresh_bytes) + written)
         if flat.layout == self._layout:
             return
         allocated = self.orders.allocate(flat.layout, deadline)
@@ -52,7 +56,7 @@ class HostMemory:
         self.reveal(flat, deadline)
         window_us, answer = self.orders.open_window({"do": "go", "scalars": [flat.scalars]}, deadline)
         done = expect(answer, Done)
-        output = self.collect(done, flat)
+        output = self.collect(done)
         self._output = tuple(tensors_of(done.output))
         return window_us, [output]
 
@@ -69,8 +73,8 @@ class HostMemory:
             except OSError as error:
                 raise self._fault(error, Verdict.RUN_TIME_ERROR, _INPUTS_GONE) from None
 
-    def fetch(self, flat: Flattened, deadline: Deadline) -> Any:
-        return self.collect(self.orders.fetch(deadline), flat)
+    def fetch(self, _flat: Flattened, deadline: Deadline) -> Any:
+        return self.collect(self.orders.fetch(deadline))
 
     def prepare_device(self) -> None:
         """Do nothing: a CPU needs no preparation."""
@@ -78,10 +82,10 @@ class HostMemory:
     def close(self) -> None:
         """Do nothing: there is no shared memory to free."""
 
-    def collect(self, done: Done, flat: Flattened) -> Any:
+    def collect(self, done: Done) -> Any:
         """Copy the output that the player describes."""
         with self._counting_gaps(tensors_of(done.output)):
-            return collect(done.output, self._read, flat.span_bytes)
+            return collect(done.output, self._read, self._usual_bytes)
 
     @contextlib.contextmanager
     def _counting_gaps(self, specs: Iterable[TensorSpec]) -> Iterator[None]:

@@ -199,7 +199,8 @@ class Referee:
         outputs: list[list[Any]] = []
         for inputs in batch:
             self.exchange.make_room(inputs, returned, deadline)
-            time_us, found = self.exchange.play(inputs, deadline, is_idle=is_idle)
+            with self.reference.memory:
+                time_us, found = self.exchange.play(inputs, deadline, is_idle=is_idle)
             times.append(time_us)
             outputs.append(found)
         after_windows()

@@ -236,8 +236,8 @@ class Sealed:
             self._refuse_size(done.output)
         with _blaming_the_gpu():
             return [
-                collect(output, functools.partial(self._read, output), flat.span_bytes, self._device)
-                for output, flat in zip(done.output, inputs, strict=True)
+                collect(output, functools.partial(self._read, output), self._memory.sealed.size, self._device)
+                for output in done.output
             ]
 
     def _read(self, output: Any, place: int, target: int, length: int) -> None:

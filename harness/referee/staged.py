@@ -64,7 +64,7 @@ class Staged(HostMemory):
         )
         self.outside.append(call)
         # The output is in host copies made by the player, so there is nothing to poison.
-        return timed.inside_us, [self.collect(done, flat)]
+        return timed.inside_us, [self.collect(done)]
 
     def reveal(self, flat: Flattened, deadline: Deadline) -> None:
         super().reveal(flat, deadline)

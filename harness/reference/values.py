@@ -25,14 +25,15 @@ from harness.inside.protocol import (
     write,
 )
 from harness.records.verdict import Foul, Verdict
+from harness.reference.spare_memory import ran_out
 
 DTYPES = {name: getattr(torch, name) for name in ITEM_BYTES if hasattr(torch, name)}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 _CPU = torch.device("cpu")
 _SLACK_BYTES = 64 << 20
-_SLACK_FACTOR = 4
-"""An output may span this many times the inputs, plus slack: the limit must not depend on the player."""
+_SLACK_FACTOR = 2
+"""An output may span this many times what a right one does, plus slack: the limit must not depend on the player."""
 
 
 class UnsupportedInput(Exception):
@@ -137,23 +138,29 @@ Read = Callable[[int, int, int], None]
 """`read(address, target, length)` copies bytes from where a player has put its output."""
 
 
-def collect(tree: Any, read: Read, input_bytes: int, device: torch.device = _CPU) -> Any:
+def collect(tree: Any, read: Read, usual_bytes: int, device: torch.device = _CPU) -> Any:
     """Copy the output that a player described.
 
     Args:
         read: copies to memory of `device`.
-        input_bytes: size of the call's inputs, which limits the size of the output.
+        usual_bytes: size of a right output without gaps.
 
     Raises:
         Foul: something in it is neither tensor nor scalar, is too large, or is not in the player's memory.
     """
-    allowed = _SLACK_FACTOR * input_bytes + _SLACK_BYTES
+    allowed = _SLACK_FACTOR * usual_bytes + _SLACK_BYTES
     # Also count elements: a stride of 0 makes a tensor of any size from one element.
     total = sum(max(spec.span_bytes, spec.elements * ITEM_BYTES[spec.dtype]) for spec in tensors_of(tree))
     if total > allowed:
         message = f"The output spans {total} bytes; the limit is {allowed}. Return contiguous tensors."
         raise Foul(Verdict.WRONG_ANSWER, message)
-    return _rebuild(tree, read, device)
+    try:
+        return _rebuild(tree, read, device)
+    except (MemoryError, RuntimeError) as error:
+        if total <= usual_bytes or not ran_out(error):
+            raise
+        message = f"The output spans {total} bytes, which do not fit here. A right one has {usual_bytes}."
+        raise Foul(Verdict.WRONG_ANSWER, message) from None
 
 
 def _rebuild(node: Any, read: Read, device: torch.device) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 from collections.abc import Iterator
 
@@ -20,7 +21,6 @@ from harness.referee.referee import Referee
 from harness.referee.sealed import calls_that_fit
 from harness.reference.reference import Reference
 from harness.reference.values import flatten
-from harness.rules import phase
 from harness.rules.phase import Phase, SideFoul
 from harness.rules.quiet import Quiet
 from harness.sandbox.player_handle import PlayerHandle
@@ -149,11 +149,10 @@ class Context:
                 self._varies[case.name] = self.reference.probe(case.params)
         self.reference.require_variety((case, self._varies[case.name]) for case in cases)
 
-    def phase(self, name: str, seconds: float, patience: float = 1) -> Phase:
-        """Start a phase of `seconds`; each import in it may take `patience` times `IMPORT_S`."""
+    def phase(self, name: str, seconds: float, patience: float = 1, imports_s: float = math.inf) -> Phase:
+        """Start a phase of `seconds`, in which all imports of a side together may take `imports_s`."""
         limits = self.board.limits
-        import_s = min(patience * phase.IMPORT_S, limits.compile_timeout_s)
-        return Phase(name, Deadline.of(seconds, limits.case_timeout_s), import_s)
+        return Phase(name, Deadline.of(seconds, limits.case_timeout_s), limits.import_s(patience), imports_s)
 
     def our_fault(self, fault: SideFoul) -> JudgeError:
         """The error for a foul of the anchor or of the idle player, which are the judge's own."""

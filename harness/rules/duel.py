@@ -12,13 +12,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from harness.records.stats import DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, is_faster
+from harness.records.stats import DRAWN_OUT, DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, is_faster
 from harness.records.times import Duel
 from harness.referee import sampling
 from harness.rules.runs import Runs
 from harness.sandbox.sandbox import PlayerFiles
 from harness.task.submission import Submission
-from harness.task.task import Ranking
 
 
 def play_duel(
@@ -40,25 +39,26 @@ def play_duel(
     """
     context = runs.context
     board = context.board
-    counting = board.benchmarks[-1:] if board.ranking_by is Ranking.LAST else board.benchmarks
     seconds = board.limits.ranked_timeout_s
     if looks[-1] > DUEL_LOOKS[0]:
         seconds = max(seconds, min(seconds * looks[-1] / DUEL_LOOKS[0], LONGEST_EXTENDED_DUEL_S))
-    # Twice the import time of a ranked judging, so that every entry on the board can be dueled.
-    phase = context.phase("the duel", seconds, patience=2)
+    # One import may take twice as long as in a ranked judging, so that every entry on the board can be dueled.
+    phase = context.phase("the duel", DRAWN_OUT * seconds, patience=2, imports_s=board.duel_imports_s)
     began = time.monotonic()
 
     def has_time(factor: float) -> bool:
         # Imports do not count toward the phase, but slow ones must not occupy the machine for hours.
         spent_s = time.monotonic() - began
-        return factor * phase.deadline.spent_s <= seconds and factor * spent_s <= LONGEST_EXTENDED_DUEL_S
+        if factor * phase.deadline.spent_s > seconds or factor * spent_s > LONGEST_EXTENDED_DUEL_S:
+            return False
+        return phase.has_time_to_import(factor)
 
     def report(done: int, total: int) -> None:
         left_s = (time.monotonic() - began) / done * (total - done) if done else None
         context.report("duel, block", done, total, left_s)
 
     cases = []
-    for case in counting:
+    for case in board.counting:
         overhead_us = runs.calibrate(case, phase)
         sides = runs.of(challenger, case, phase), runs.of(champion, case, phase)
         cases.append(sampling.Blocks(case.params, *sides, overhead_us))

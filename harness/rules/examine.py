@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.records.errors import JudgeError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult, Digests
 from harness.records.profile import Profile
 from harness.records.times import Timing
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline
-from harness.rules.context import Context
-from harness.rules.phase import SideFoul
+from harness.rules.context import OWN_PLAYERS, Context
+from harness.rules.phase import FailedRun, SideFoul
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import PlayerFiles
 from harness.task.compile import Recipe
@@ -104,13 +105,20 @@ def _seal(context: Context, entry: PlayerFiles) -> Foul | None:
 
 
 def require_build(context: Context, entry: PlayerFiles) -> None:
-    """Build an entry for the benchmarks, unless an earlier game did.  Raises SideFoul."""
+    """Build an entry for the benchmarks, unless an earlier game did.  Raises SideFoul, or FailedRun.
+
+    A participant's file is also called on the tests, so that all builds of a ranked judging look alike from inside.
+    """
     if context.sandbox.is_sealed(entry):
         return
-    benchmarks = list(context.board.benchmarks)
-    built = build(context, entry, benchmarks)
+    board = context.board
+    tests = () if entry.name in OWN_PLAYERS else board.tests
+    try:
+        built = build(context, entry, [*tests, *board.benchmarks])
+    except JudgeError as error:
+        raise FailedRun(str(error)) from error
     if built.verdict is not Verdict.ACCEPTED:
-        raise SideFoul(entry.name, benchmarks[0], Foul(built.verdict, built.message))
+        raise SideFoul(entry.name, board.benchmarks[0], Foul(built.verdict, built.message))
 
 
 def _play_tests(context: Context, entry: PlayerFiles, label: str, *, until_failure: bool) -> list[CaseResult]:

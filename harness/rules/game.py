@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.gpu.vendor_profilers import Profiler
-from harness.processes.watched_memory import Meminfo
 from harness.records.counters import Counters
 from harness.records.errors import TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
@@ -31,7 +30,7 @@ from harness.referee import sampling
 from harness.rules.context import ANCHOR, Context
 from harness.rules.duel import play_duel
 from harness.rules.examine import examine, require_build, result
-from harness.rules.phase import OutOfTime, Phase, SideFoul
+from harness.rules.phase import FailedRun, OutOfTime, Phase, SideFoul
 from harness.rules.runs import Runs
 from harness.sandbox.sandbox import PlayerFiles
 from harness.task.submission import Champion, Submission, read_submission
@@ -219,7 +218,7 @@ class Game:
                 self.context.quiet.wait()
             # With a cache of its own: the first one may be incomplete.
             failure = self._duel_once(replace(theirs, cache=secrets.token_hex(8)), opponent)
-        if failure and self._has_memory(failure):
+        if failure:
             self.forfeit = Forfeit(
                 opponent=opponent.login,
                 opponent_digest=opponent.digest,
@@ -228,17 +227,18 @@ class Game:
             )
             why = f"{opponent.login}'s file failed in it ({failure.verdict}): {failure.message}"
             self.message = f"It wins the duel, because {why}"[:MAX_MESSAGE]
-        elif failure:
-            why = f"{opponent.login}'s file had too little memory on this machine: {failure.message}"
-            self.message = f"The duel is void, because {why}"[:MAX_MESSAGE]
 
     def _duel_once(self, theirs: PlayerFiles, opponent: Submission) -> Foul | None:
-        """Play the duel; return the champion's foul, if it failed."""
+        """Play the duel; return the champion's foul, if it failed.
+
+        A run that makes the judge fail makes the duel void, not the judging: otherwise the champion could keep others
+        off the board.
+        """
         start = time.monotonic()
         try:
             require_build(self.context, theirs)
             self.duel = play_duel(self.runs, self.challenger, theirs, opponent)
-        except OutOfTime as error:
+        except (OutOfTime, FailedRun) as error:
             self.message = f"The duel with {opponent.login} is void: {error}"[:MAX_MESSAGE]
         except SideFoul as fault:
             if fault.side == theirs.name:
@@ -250,12 +250,6 @@ class Game:
     def _may_try_again(self, seconds: float) -> bool:
         """Whether there is time for another duel, and the sandbox can still start players."""
         return seconds < LONGEST_EXTENDED_DUEL_S / 3 and not self.context.sandbox.is_spent
-
-    def _has_memory(self, foul: Foul) -> bool:
-        """Whether the file is to blame for a foul: not for a lack of memory if less than its limit is free here."""
-        if foul.verdict is not Verdict.MEMORY_LIMIT_EXCEEDED:
-            return True
-        return Meminfo.read().available >= self.context.sandbox.memory_bytes
 
 
 class Match:

@@ -7,18 +7,15 @@ is a `SideFoul` that names the side, and `game` decides what follows from it.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator
 
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline, Orders
+from harness.sandbox.player_handle import PlayerHandle
 from harness.task.task import Case
-
-IMPORT_S = 10.0
-"""Seconds that a fresh player's import may take in a benchmark, when all caches are filled.  They do not count toward
-the phase: otherwise a slow import would use up the time that both sides share, and a champion with a slow import could
-not be dueled."""
 
 
 class SideFoul(Exception):
@@ -35,14 +32,21 @@ class OutOfTime(JudgeError):
     """A phase exceeded its time limit, and no single side is to blame."""
 
 
+class FailedRun(JudgeError):
+    """A player made the judge fail.  An error that comes from outside, such as a busy machine, is not one of these."""
+
+
 class Phase:
     """A part of a judging with a time limit, and the time that each side has taken of it."""
 
-    def __init__(self, name: str, deadline: Deadline, import_s: float = IMPORT_S) -> None:
+    def __init__(self, name: str, deadline: Deadline, import_s: float = math.inf, imports_s: float = math.inf) -> None:
+        """`import_s` is how long an import may take, `imports_s` how long all imports of a side may take together."""
         self.name = name
         self.deadline = deadline
         self.import_s = import_s
+        self.imports_s = imports_s
         self._running_s: dict[str, float] = {}
+        self._importing_s: dict[str, float] = {}
 
     @contextlib.contextmanager
     def attribute_to(self, side: str, case: Case, orders: Orders) -> Iterator[None]:
@@ -60,12 +64,30 @@ class Phase:
         """Attribute time to a side that was spent on it outside its windows, such as to end its processes."""
         self._running_s[side] = self._running_s.get(side, 0.0) + seconds
 
+    @contextlib.contextmanager
+    def importing(self, side: str, player: PlayerHandle) -> Iterator[None]:
+        """Pause the phase for an import.  Raises Foul if the side's imports together have taken too long."""
+        began, starved_s = time.monotonic(), player.starved_s
+        with self.deadline.paused():
+            yield
+        seconds = time.monotonic() - began - (player.starved_s - starved_s)
+        self._importing_s[side] = self._importing_s.get(side, 0.0) + seconds
+        if self._importing_s[side] > self.imports_s:
+            message = f"Its imports together took more than {self.imports_s:g} s in {self.name}; "
+            raise Foul(Verdict.TIME_LIMIT_EXCEEDED, message + "cache slow work during the build.")
+
+    def has_time_to_import(self, factor: float) -> bool:
+        """Whether each side can import `factor` times as often as so far, at the same pace."""
+        return all(factor * seconds <= self.imports_s for seconds in self._importing_s.values())
+
     def checkpoint(self) -> Callable[[], None]:
         """A function that undoes what the phase has spent from now on, for a run that does not count."""
         charges, ends, began = dict(self._running_s), self.deadline.phase_ends, time.monotonic()
+        importing_s = dict(self._importing_s)
 
         def undo() -> None:
             self._running_s, self.deadline.phase_ends = charges, ends + time.monotonic() - began
+            self._importing_s = importing_s
 
         return undo
 

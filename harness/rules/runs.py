@@ -17,7 +17,7 @@ from harness.referee.orders import Deadline
 from harness.referee.sampling import NULL_KERNEL, SEALED_NULL_KERNEL, WARMUPS, Windows, warmups_and_samples
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, OWN_PLAYERS, Context
-from harness.rules.phase import Phase, SideFoul
+from harness.rules.phase import FailedRun, OutOfTime, Phase, SideFoul
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
 from harness.sandbox.sandbox import PlayerFiles
@@ -98,7 +98,12 @@ class Runs:
                     with phase.deadline.paused():
                         quiet.wait()
                 undo = phase.checkpoint()
-                windows, other_share = self._play(entry, case, phase, order, loops=loops)
+                try:
+                    windows, other_share = self._play(entry, case, phase, order, loops=loops)
+                except OutOfTime:
+                    raise
+                except JudgeError as error:
+                    raise FailedRun(str(error)) from error
                 if not (quiet and quiet.must_repeat(other_share, entry.name, case.name, stalls=windows.stalls)):
                     break
                 undo()
@@ -117,14 +122,16 @@ class Runs:
             referee = self.context.referee(player, first_call_s=self.context.first_call_s(entry))
             with phase.attribute_to(entry.name, case, referee.orders):
                 # A submission can evict libraries from the page cache; this must not make the anchor's import time out.
-                patience = _OWN_PATIENCE if entry.name in OWN_PLAYERS else 1
-                with phase.deadline.paused():
+                is_own = entry.name in OWN_PLAYERS
+                patience = _OWN_PATIENCE if is_own else 1
+                with phase.deadline.paused() if is_own else phase.importing(entry.name, player):
                     referee.load(patience * phase.import_s, "in a benchmark; cache slow work during the build")
                 other_work.begin()
+                slept_s = player.slept_s
 
                 def look() -> None:
                     self.context.gpu.look()
-                    other_work.look(referee.orders.running_s)
+                    other_work.look(referee.orders.running_s, player.slept_s - slept_s)
 
                 # Drawn only after the submission is loaded, so that it cannot see them during its import.
                 known = replay.run_seeds(entry.name, case.params, order) if replay else None

@@ -149,8 +149,8 @@ class Health:
             if time.monotonic() > give_up:
                 raise JudgeError(f"a player has ended, but its processes are left: {listed(strays)}")
             time.sleep(0.001)
-        before, self._group = self._group, self._read_group()  # later players are not to blame
-        if before != self._group:
+        if self._read_group() != self._group:
+            self._restore_group()
             raise Foul(Verdict.SECURITY_VIOLATION, "The process wrote to /proc/self/autogroup.")
         if self._read_limits() != self._limits:
             raise JudgeError("the limits or the priority of the referee or the warm parent changed while a player ran")
@@ -193,10 +193,19 @@ class Health:
         scheduling = os.sched_getscheduler(self._warm_parent), os.getpriority(os.PRIO_PROCESS, self._warm_parent)
         return [*limits, os.sched_getaffinity(0), *scheduling]
 
+    @property
+    def _group_file(self) -> Path:
+        return Path(f"/proc/{self._warm_parent}/autogroup")
+
     def _read_group(self) -> str:
         """The priority of the group that all processes of a session share; "" if this kernel has no groups."""
-        group = Path(f"/proc/{self._warm_parent}/autogroup")
-        return group.read_text() if group.exists() else ""
+        return self._group_file.read_text() if self._group_file.exists() else ""
+
+    def _restore_group(self) -> None:
+        """Undo the change, as later players are not to blame; if that is impossible, let the sandbox start no other."""
+        with contextlib.suppress(OSError):
+            self._group_file.write_text(self._group.split()[-1])
+        self.is_spent = self._read_group() != self._group
 
 
 def _users_of(pid: int) -> str:

@@ -16,7 +16,7 @@ import signal
 import socket
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from harness.gpu.gpu_errors import explain_abort
@@ -35,6 +35,7 @@ from harness.inside.protocol import (
     write,
 )
 from harness.processes import cgroup, freezer
+from harness.processes.cgroup import CgroupLimits
 from harness.processes.memory import Memory, memory_of
 from harness.processes.starvation import LostTime
 from harness.records.errors import JudgeError
@@ -52,6 +53,8 @@ _SPIN_S = 0.1
 judges can use the core: the time to wake up is short compared with such a wait."""
 _STARVING_S = 0.1
 """After this long, the referee measures how long other programs keep the player from running."""
+_LEAST_BYTES = 1 << 20
+"""The limit of a player whose build filled the cache beyond the limit: less than any player uses."""
 _LAST_WORDS_S = 1.0
 """How long a keeper may take to read a player's last output and to report how the player ended."""
 
@@ -60,7 +63,7 @@ _LAST_WORDS_S = 1.0
 class Confinement:
     """How a sandbox limits and stops its players."""
 
-    limits: cgroup.CgroupLimits
+    limits: CgroupLimits
     gpu_memory_bytes: int | None
     cards: Sequence[ReadCard]
     cgroup: cgroup.Cgroup | None
@@ -72,10 +75,14 @@ class Confinement:
     yielding: Collection[int] = ()
     """Processes of ours that may run on these cores, but yield to the player."""
 
-    def freezer_for(self, keeper: int, player: int) -> freezer.Freezer:
+    def limits_beside(self, cached_bytes: int) -> CgroupLimits:
+        """The limits of a player whose build has left this much in the cache, which is memory, too."""
+        return replace(self.limits, memory_bytes=max(_LEAST_BYTES, self.limits.memory_bytes - cached_bytes))
+
+    def freezer_for(self, keeper: int, player: int, limits: CgroupLimits) -> freezer.Freezer:
         if self.cgroup:
             shares_core = not self.has_core_of_its_own
-            return freezer.CgroupFreezer(self.cgroup.folder, player, self.limits, shares_core=shares_core)
+            return freezer.CgroupFreezer(self.cgroup.folder, player, limits, shares_core=shares_core)
         return freezer.SignalFreezer(keeper, player)
 
 
@@ -103,6 +110,8 @@ class PlayerHandle:
         """The user that may read the process's memory."""
         self.extra_s = 0.0
         """Seconds that the judge spent to measure its memory and to end it, which takes long with many processes."""
+        self.slept_s = 0.0
+        """Seconds for which the referee slept in long waits for it."""
         self.results: int | None
         """The pipe from which to read a program's results."""
         self.results, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if setup.program else (None, None)
@@ -136,15 +145,17 @@ class PlayerHandle:
         try:
             self._pidfd = os.pidfd_open(self.pid)
             confinement = self._confinement
-            self._freezer = confinement.freezer_for(self._keeper, self.pid)
+            find_cached_bytes = functools.partial(self._health.cached_bytes, self._cache)
+            limits = confinement.limits_beside(find_cached_bytes())
+            self._freezer = confinement.freezer_for(self._keeper, self.pid, limits)
             self._lost = LostTime(confinement.cores, self._keeper, self._freezer, confinement.yielding)
             self._memory = memory_of(
                 self.pid,
                 self._freezer,
-                confinement.limits.memory_bytes,
+                limits.memory_bytes,
                 confinement.cards,
                 confinement.gpu_memory_bytes,
-                functools.partial(self._health.cached_bytes, self._cache),
+                find_cached_bytes,
             )
             self._unowned_before = self._health.unowned(self._cache)
             self._owner = self._find_owner()
@@ -249,6 +260,7 @@ class PlayerHandle:
                 ends = self.extended(deadline, late)
             if now > spins_until or not self._confinement.has_core_of_its_own:
                 self._arrivals.poll(_WATCH_S * 1000)
+                self.slept_s += time.monotonic() - now
 
     def begin_wait(self) -> None:
         """Measure from now on how long other programs keep the player from running."""

@@ -22,6 +22,7 @@ from typing import Any
 
 from harness.records.errors import TaskError, did_you_mean
 from harness.records.fields import CaseKind, Param
+from harness.records.stats import DUEL_LOOKS
 from harness.task.faults import Faults, display
 from harness.task.formula import evaluate
 from harness.task.task_file import (
@@ -198,6 +199,16 @@ class Board:
         """How many GPUs its machine must have."""
         cases = (*self.tests, *self.benchmarks) if self.task.multi_gpu else ()
         return max((int(str(case.params["world_size"])) for case in cases), default=1)
+
+    @property
+    def counting(self) -> tuple[Case, ...]:
+        """The benchmarks that decide the score."""
+        return self.benchmarks[-1:] if self.ranking_by is Ranking.LAST else self.benchmarks
+
+    @property
+    def duel_imports_s(self) -> float:
+        """Seconds that all imports of one side of a duel may take together: the usual limit for those up to a look."""
+        return 2 * DUEL_LOOKS[0] * len(self.counting) * self.limits.import_s()
 
     def benchmarks_to_profile(self, number: int | None) -> tuple[Case, ...]:
         """The benchmarks that a profile runs: all, or the one with this number, from 1; empty if there is none."""

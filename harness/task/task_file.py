@@ -65,6 +65,11 @@ DeviceAlias = dict[Literal["cuda"], Literal["cpu"]]
 """Device that the task's files were written for, to the device that they were rewritten for."""
 
 
+IMPORT_S = 10.0
+"""Seconds that a fresh player's import may take in a benchmark, when all caches are filled.  They do not count toward
+the benchmarks' time: otherwise a slow import would use up the time that both sides of a duel share."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Time and memory limits of a board."""
@@ -82,6 +87,10 @@ class Limits:
     def first_call_s(self) -> float:
         """The limit of a call that may compile, which can take a good part of the build's time."""
         return max(self.case_timeout_s, self.compile_timeout_s / 4)
+
+    def import_s(self, patience: float = 1) -> float:
+        """The limit of a fresh player's import after the build, `patience` times as long as usual."""
+        return min(patience * IMPORT_S, self.compile_timeout_s)
 
 
 def _limit(unit: str, what: str, default: float, most: float) -> Any:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console
 from rich.text import Text
 
 from harness.records.errors import JudgeError, TaskError
@@ -29,7 +30,7 @@ from harness.records.verdict import Verdict
 from harness.task.formula import evaluate
 from harness.task.task import Board, Evaluator, Example, Task, load_task
 from scripts.common.options import as_json_too, in_sandbox
-from scripts.common.terminal import Display, cell, console, table, verdict_text
+from scripts.common.terminal import Display, cell, console, quoting, table, verdict_text
 from scripts.common.text import format_us
 from scripts.competition.repository import choose_board, require_task
 
@@ -65,7 +66,9 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
     if as_json:
         click.echo(json.dumps(report.facts, indent=1))
     else:
-        _print(report, len(found), static=static)
+        stdout = console()
+        with quoting(stdout):
+            _print(stdout, report, len(found), static=static)
     return report.exit_code
 
 
@@ -269,8 +272,7 @@ def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark
 # Output.
 
 
-def _print(report: Report, tasks: int, *, static: bool) -> None:
-    stdout = console()
+def _print(stdout: Console, report: Report, tasks: int, *, static: bool) -> None:
     if report.examples:
         made = table("", "Task", "Example", "Expected", "Got", "Seconds", "Message", right=("Seconds",))
         for task, one in report.examples:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
-from harness.records.stats import LONGEST_EXTENDED_DUEL_S
+from harness.records.stats import DRAWN_OUT, LONGEST_EXTENDED_DUEL_S, MIN_PAIRS
 from harness.task.bundle import sha256
 from harness.task.submission import MAX_BYTES, Champion, Submission
 from harness.task.task import Board, Task
@@ -197,10 +197,12 @@ def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
     seconds = limits.compile_timeout_s + limits.test_timeout_s
     if mode is not Mode.TEST:
         phase_s = limits.ranked_timeout_s if mode is Mode.RANKED else limits.benchmark_timeout_s
-        seconds += limits.compile_timeout_s + phase_s
+        # Submission and anchor are imported for each run; a benchmark may go on after its pairs.
+        seconds += limits.compile_timeout_s + phase_s + 2 * (MIN_PAIRS + 1) * len(board.benchmarks) * limits.import_s()
     if mode is Mode.PROFILE and board.gpu != "CPU":
         seconds += limits.benchmark_timeout_s  # again, under the vendor's profiler
     if dueled:
         # A champion that fails may build and play once more, if it fails within a third of the longest duel.
-        seconds += 2 * limits.compile_timeout_s + limits.ranked_timeout_s + LONGEST_EXTENDED_DUEL_S * 4 / 3
+        seconds += 2 * limits.compile_timeout_s + LONGEST_EXTENDED_DUEL_S / 3
+        seconds += DRAWN_OUT * max(limits.ranked_timeout_s, LONGEST_EXTENDED_DUEL_S) + 2 * board.duel_imports_s
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)

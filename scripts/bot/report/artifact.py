@@ -26,7 +26,7 @@ from harness.records.judgement import MAX_BYTES, Claim, Judgement, JudgementErro
 from harness.records.times import Duel, duel_ratio
 from harness.records.verdict import Verdict
 from harness.task.formula import NotAFormula
-from harness.task.task import Board, Ranking
+from harness.task.task import Board
 from scripts.common.text import plain, shorten
 from scripts.competition.settings import Gpu
 from scripts.ledger.request import Request
@@ -191,8 +191,7 @@ def _are_cases_of(judgement: Judgement, board: Board, profiled: int | None = Non
 
 def _is_duel_of(duel: Duel, board: Board) -> bool:
     """Whether it was played on the cases that rank, and its ratio follows from their times."""
-    counting = board.benchmarks[-1:] if board.ranking_by is Ranking.LAST else board.benchmarks
-    if [_shape(case.params) for case in duel.cases] != [_shape(case.params) for case in counting]:
+    if [_shape(case.params) for case in duel.cases] != [_shape(case.params) for case in board.counting]:
         return False
     ratio = duel_ratio(duel.cases, board.ranking_by)
     return all(math.isclose(getattr(duel.ratio, name), getattr(ratio, name)) for name in ("value", "low", "high"))

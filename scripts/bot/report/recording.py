@@ -43,21 +43,33 @@ def record(
     context: BotContext,
     at: datetime,
 ) -> Request | None:
-    """Write the result to the ledger; returns the new attempt if it failed on our side and this run must start it."""
+    """Write the result to the ledger; returns the new attempt if it failed on our side and this run must start it.
+
+    If the request ends otherwise meanwhile, such as by `/withdraw`, nothing is written.
+    """
     ledger, request, judgement = branch.ledger, status.request, outcome.judgement
-    if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
-        ledger.append(judgement, request.id)
-        if outcome.pull and (description := _description(request, outcome.pull, context, at)):
-            ledger.append_fact(description)
-        if reason := _why_held(judgement, board, ledger, context):
-            ledger.append_fact(hold(judgement, reason, by=request.asked_by, at=at))
-    ending = outcome.ending(request, at)
-    ledger.append_ending(request, ending)
-    is_hopeful = ending.state is EndState.FAILED and not outcome.is_hopeless
-    again = next_attempt(request, ledger.requests(user_id=request.user_id), at) if is_hopeful else None
-    if again:
-        ledger.append_request(again)
-    standing = set(branch.commit(f"{request.id}: {ending.verdict or ending.state}"))
+    again: Request | None = None
+
+    def decide() -> str:
+        nonlocal again
+        again, history = None, ledger.requests(user_id=request.user_id).facts
+        if any(one.ending for one in history if one.request.id == request.id):
+            return f"{request.id}: ended meanwhile"
+        if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
+            ledger.append(judgement, request.id)
+            if outcome.pull and (description := _description(request, outcome.pull, context, at)):
+                ledger.append_fact(description)
+            if reason := _why_held(judgement, board, ledger, context):
+                ledger.append_fact(hold(judgement, reason, by=request.asked_by, at=at))
+        ending = outcome.ending(request, at)
+        ledger.append_ending(request, ending)
+        is_hopeful = ending.state is EndState.FAILED and not outcome.is_hopeless
+        again = next_attempt(request, history, at) if is_hopeful else None
+        if again:
+            ledger.append_request(again)
+        return f"{request.id}: {ending.verdict or ending.state}"
+
+    standing = set(branch.commit(decide(), decide))
     return again if again and again.place in standing else None
 
 

@@ -82,9 +82,11 @@ def run(
             return _tell_lost(request, status.ending, of_pull, github)
         again = None if was_ended else record(status, outcome, board, branch, context, at)
         of_pull = PullRecord.read(request, branch.ledger, context.root)
-        ending = require_request(branch.ledger, request_id).ending
+        status = require_request(branch.ledger, request_id)
+        ending = status.ending
         if not ending or (ending.state is EndState.JUDGED) != bool(outcome.judgement):
-            return f"{request_id}: already ended differently; nothing to deliver"
+            cost = note_cost(status, run_id, branch, context, at)
+            return f"{request_id}: already ended differently; nothing to deliver{cost}"
         tables = LedgerBoards(branch.ledger, context.root)
         roofline = Roofline(work=board.task.work, gpu=context.settings.gpus.get(board.gpu)) if board else NO_ROOFLINE
         section, check = _words(request, outcome, again, ending, board, tables, roofline)
