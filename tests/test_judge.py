@@ -389,16 +389,16 @@ def test_a_champion_that_makes_the_judge_fail_does_not_keep_others_off_the_board
 def test_a_champions_build_looks_like_a_challengers(board, unsteady):
     """Its build notes the sizes in the cache, and its other players fail unless the tests' sizes are among them."""
     noting = """
-with contextlib.suppress(OSError):
-    open("/cache/sizes", "x").close()
-SIZES = open("/cache/sizes").read().split()
+SIZES = open("/cache/sizes").read().split() if os.path.exists("/cache/sizes") else None
 def custom_kernel(data):
-    with contextlib.suppress(OSError), open("/cache/sizes", "a") as noted:
-        noted.write(f"{len(data)} ")
-        SIZES[:] = "1", "100", "1000"
+    time.sleep(0.001)
+    if SIZES is None:
+        with open("/cache/sizes", "a") as noted:
+            noted.write(f"{len(data)} ")
+        return data + 1
     return data + ("1" in SIZES and "100" in SIZES)
 """
-    champion = champion_of("import contextlib, time\n" + noting.replace("return", "time.sleep(0.001)\n    return"))
+    champion = champion_of("import os, time\n" + noting)
     judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion)
     assert judgement.duel and not judgement.forfeit, judgement.message
 
