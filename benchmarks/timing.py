@@ -6,8 +6,8 @@
     spread   one submission, ranked repeatedly: the spread of its scores and of its raw means
     honest   the accepted examples of the shipped tasks, ranked: is one refused, and how wide are the intervals?
 
-With `--load`, other programs keep all cores busy, and a ranking is void, as in a competition.  So `honest` ranks a file
-whose first ranking is void once more, without waiting for idle cores.  The other parts do not wait for idle cores.
+With `--load`, other programs keep all cores busy, and a ranking or a duel of `aa` is void, as in a competition.  So
+`honest` ranks a file whose first ranking is void once more, without waiting for idle cores.  Other parts do not wait.
 
 Everything is as in a real judging: sandbox, builds, calibration, fresh players for every run, every output checked.
 Only the warm parent, which never sees a submission, is reused between duels.  The task is made for this benchmark: one
@@ -48,7 +48,7 @@ from tests import loads
 _PARTS = ("cost", "aa", "power", "spread", "honest")
 _TASKS = Path(__file__).parent.parent / "tasks"
 _PATIENCE_S = 5.0
-"""How long `honest` waits for an idle machine before a run: the other programs do not end."""
+"""How long to wait for an idle machine before a run: the other programs do not end."""
 
 _TASK_YML = """
 title: Sines
@@ -129,7 +129,7 @@ def main(
     with _board() as board:
         steps: dict[str, Callable[[], None]] = {
             "cost": lambda: _measure_cost(board, raw),
-            "aa": lambda: _play_duels(board, raw, "aa", (_FULL, _FULL), duels),
+            "aa": lambda: _play_duels(board, raw, "aa", (_FULL, _FULL), duels, needs_quiet=load is not None),
             "power": lambda: _play_duels(board, raw, "power", (_TENTH_LESS, _FULL), duels),
             "spread": lambda: _judge_repeatedly(board, raw, judgings, over),
             "honest": lambda: _rank_examples(raw, files, rankings),
@@ -190,20 +190,34 @@ def _say(part: str, done: int, total: int, each_s: float, note: str) -> None:
 # ---------------------------------------------------------------------- duels
 
 
-def _play_duels(board: Board, raw: Raw, part: str, sources: tuple[str, str], duels: int) -> None:
+def _play_duels(
+    board: Board, raw: Raw, part: str, sources: tuple[str, str], duels: int, *, needs_quiet: bool = False
+) -> None:
     from harness.judge import open_context
+    from harness.rules.context import OWN_PLAYERS
     from harness.rules.duel import play_duel
     from harness.rules.examine import require_build
+    from harness.rules.quiet import Quiet
     from harness.rules.runs import Runs
 
     challenger, champion = (_submission(source, f"side-{n}") for n, source in enumerate(sources))
-    with open_context(board, Mode.RANKED, "bubblewrap") as context:
+    with open_context(board, Mode.RANKED, "bubblewrap") as context, _impatient():
         ours, theirs = context.entry("challenger", challenger), context.entry("champion", champion)
         for done in range(1, duels + 1):
             start = time.monotonic()
             require_build(context, ours)
             require_build(context, theirs)
-            duel = play_duel(Runs(context), ours, theirs, champion)
+            if needs_quiet:
+                context.quiet = Quiet(context.sandbox.listen, OWN_PLAYERS)
+            try:
+                duel = play_duel(Runs(context), ours, theirs, champion)
+            except JudgeError as error:
+                if not needs_quiet:
+                    raise
+                seconds = time.monotonic() - start
+                raw.add(part, seconds=seconds, ratio=None, message=str(error))
+                _say(part, done, duels, seconds, "void")
+                continue
             seconds = time.monotonic() - start
             raw.add(
                 part,
@@ -214,6 +228,18 @@ def _play_duels(board: Board, raw: Raw, part: str, sources: tuple[str, str], due
                 champion_us=[run.samples_us for run in duel.cases[0].champion],
             )
             _say(part, done, duels, seconds, f"{duel.ratio.low:.4f} to {duel.ratio.high:.4f}")
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Do not wait long for an idle machine."""
+    from harness.rules import quiet
+
+    patience_s, quiet.PATIENCE_S = quiet.PATIENCE_S, _PATIENCE_S
+    try:
+        yield
+    finally:
+        quiet.PATIENCE_S = patience_s
 
 
 # ---------------------------------------------------------------------- spread
@@ -256,11 +282,8 @@ def _judge_repeatedly(board: Board, raw: Raw, judgings: int, over_s: float) -> N
 
 
 def _rank_examples(raw: Raw, files: int, rankings: int) -> None:
-    from harness.rules import quiet
-
     examples = _accepted_examples(files)
-    patience_s, quiet.PATIENCE_S = quiet.PATIENCE_S, _PATIENCE_S
-    try:
+    with _impatient():
         for done in range(1, rankings + 1):
             start = time.monotonic()
             board, submission, example = examples[(done - 1) % len(examples)]
@@ -268,8 +291,6 @@ def _rank_examples(raw: Raw, files: int, rankings: int) -> None:
             if said == "void" and done <= len(examples):
                 said = f"void, beside other work {_rank(raw, board, submission, example, needs_quiet=False)}"
             _say("honest", done, rankings, time.monotonic() - start, f"{example} {said}")
-    finally:
-        quiet.PATIENCE_S = patience_s
 
 
 def _accepted_examples(count: int) -> list[tuple[Board, Submission, str]]:

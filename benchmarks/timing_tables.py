@@ -62,24 +62,36 @@ def _cost_tables(numbers: Numbers) -> Iterator[Table]:
 
 def _aa_tables(numbers: Numbers) -> Iterator[Table]:
     yield _wins_table("A kernel against itself", numbers, "wins less than 5 %", lambda share: share < 0.05)
-    yield _duels_table(numbers)
+    yield from _duels_tables(numbers)
 
 
 def _power_tables(numbers: Numbers) -> Iterator[Table]:
     yield _wins_table("A kernel that does 10 % less work", numbers, "wins 95 % or more", lambda share: share >= 0.95)
-    yield _duels_table(numbers)
+    yield from _duels_tables(numbers)
 
 
 def _wins_table(title: str, numbers: Numbers, claim: str, holds: Callable[[float], bool]) -> Table:
     made = table(title, "Side", "Won", "Share", "95 % interval", "Claim", "", right=("Won", "Share", "95 % interval"))
-    ratios = [Interval(**one["ratio"]) for one in numbers]
+    ratios = [Interval(**one["ratio"]) for one in numbers if one["ratio"]]
     for side, seen in (("challenger", ratios), ("champion", [ratio.inverse for ratio in ratios])):
         won = sum(map(is_faster, seen))
-        share, (low, high) = won / len(seen), wilson(won, len(seen))
+        share, (low, high) = won / len(numbers), wilson(won, len(numbers))
         said = (claim, _holds(holds(share))) if side == "challenger" else ("", "")
         interval = f"{format_percent(low)} to {format_percent(high)}"
-        made.add_row(side, f"{won} of {len(seen)}", format_percent(share), interval, *said)
+        made.add_row(side, f"{won} of {len(numbers)}", format_percent(share), interval, *said)
+    if void := len(numbers) - len(ratios):
+        made.add_row("neither, as the duel was void", f"{void} of {len(numbers)}", "", "", "", "")
     return made
+
+
+def _duels_tables(numbers: Numbers) -> Iterator[Table]:
+    """A table of the duels that were played, if there are any, and of the time until the others were void."""
+    if void := [one["seconds"] for one in numbers if not one["ratio"]]:
+        made = _table_of_times("The void duels")
+        _add_row(made, "duration", void, _format_seconds)
+        yield made
+    if played := [one for one in numbers if one["ratio"]]:
+        yield _duels_table(played)
 
 
 def _duels_table(numbers: Numbers) -> Table:

@@ -36,6 +36,14 @@ def test_the_table_compares_wins_of_both_sides_with_the_claim():
     assert "2 of 3" in shown("power", [DUEL, LOST, DUEL])
 
 
+def test_a_void_duel_is_won_by_neither_side():
+    void = {"ratio": None, "seconds": 9.0, "message": "other work"}
+    assert "1 of 40" in shown("aa", [DUEL] + [void] * 39)
+    assert "does not hold" not in shown("aa", [DUEL] + [void] * 39)
+    assert "39 of 40" in shown("aa", [DUEL] + [void] * 39)
+    assert "The duels" not in shown("aa", [void])
+
+
 def test_the_spread_claim_needs_scores_half_as_spread_as_raw_means():
     def judgings(*means_us):
         ratios = [{"value": value, "low": value, "high": value} for value in (0.99, 1.0, 1.01)]

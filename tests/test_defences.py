@@ -140,7 +140,7 @@ def holds_the_machine(outcome):
 
 
 def breaks_the_judge(outcome):
-    return isinstance(outcome, RuntimeError) and "memory" in str(outcome)
+    return isinstance(outcome, JudgeError) and "ran out of memory" in str(outcome)
 
 
 def blocks_the_judge(outcome):
@@ -186,6 +186,7 @@ def leave_the_last_output_alone(patch):
 
 def believe_any_size(patch):
     patch.setattr(values, "_SLACK_BYTES", 1 << 62)
+    patch.setattr(values, "ran_out", lambda _: False)
 
 
 def believe_the_players_clock(patch):

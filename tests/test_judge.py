@@ -531,7 +531,7 @@ def test_programs_on_other_cores_do_not_keep_a_player_from_running(all_cores):
 
 
 @pytest.mark.alone
-def test_what_the_keeper_does_with_a_players_output_is_not_another_programs_work(all_cores):
+def test_the_keepers_work_on_a_players_output_is_not_another_programs(all_cores):
     """Beside the player, the keeper takes half of the core; a cgroup counts the player's time only."""
     core = max(all_cores)
     with busy_loops(2, core) as (player, keeper):

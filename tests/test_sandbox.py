@@ -385,6 +385,7 @@ def test_a_hole_that_cannot_be_filled_gives_later_players_no_page(sandbox):
         print(mmap.mmap(file, 0, prot=mmap.PROT_READ)[at])
     """
     said(sandbox, build, building=True, name="no room")
+    sandbox.memory_bytes = 4 << 30  # the files count towards its limit
     with sandbox.start_player(entry(read, "no room")) as player, pytest.raises(Foul, match="SIGBUS"):
         load(player)
     sandbox.require_health()

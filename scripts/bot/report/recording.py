@@ -52,8 +52,8 @@ def record(
 
     def decide() -> str:
         nonlocal again
-        again, history = None, ledger.requests(user_id=request.user_id).facts
-        if any(one.ending for one in history if one.request.id == request.id):
+        again = None
+        if any(one.ending for one in ledger.requests(user_id=request.user_id) if one.request.id == request.id):
             return f"{request.id}: ended meanwhile"
         if judgement and board and request.is_ranked and not ledger.has_judgement_of(request):
             ledger.append(judgement, request.id)
@@ -64,7 +64,7 @@ def record(
         ending = outcome.ending(request, at)
         ledger.append_ending(request, ending)
         is_hopeful = ending.state is EndState.FAILED and not outcome.is_hopeless
-        again = next_attempt(request, history, at) if is_hopeful else None
+        again = next_attempt(request, ledger.requests(user_id=request.user_id), at) if is_hopeful else None
         if again:
             ledger.append_request(again)
         return f"{request.id}: {ending.verdict or ending.state}"
