@@ -386,7 +386,7 @@ def test_a_champion_that_makes_the_judge_fail_does_not_keep_others_off_the_board
     assert judgement.message == "The duel with former-sample is void: the sandbox broke"
 
 
-def test_a_champions_build_looks_like_a_challengers(board, unsteady):
+def test_a_champions_build_is_called_on_the_tests_too(board, unsteady):
     """Its build notes the sizes in the cache, and its other players fail unless the tests' sizes are among them."""
     noting = """
 SIZES = open("/cache/sizes").read().split() if os.path.exists("/cache/sizes") else None

@@ -41,6 +41,7 @@ from tests.competition import (
     two_boards,
 )
 from tests.github_server import Event, Pull, User
+from tests.github_server import Run as WorkflowRun
 
 pytestmark = pytest.mark.judges_nothing
 
@@ -214,11 +215,17 @@ def test_a_withdrawal_cancels_what_is_still_being_judged(scene: Scene) -> None:
     }
 
 
-def test_a_withdrawal_during_a_report_finds_its_judgement(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def unreported(scene: Scene) -> tuple[Pull, WorkflowRun]:
+    """Alice's file has been judged, and the result is not in the ledger yet."""
     pull = scene.submit(scene.alice, SOURCE)
     (run,) = scene.waiting()
     assert scene.resolve(run) == 0
     scene.judge(run, scene.honest())
+    return pull, run
+
+
+def test_a_withdrawal_during_a_report_finds_its_judgement(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    pull, run = unreported(scene)
     gather = intake.gather
 
     def gather_before_the_report(*given: Any) -> EventFacts:
@@ -232,10 +239,7 @@ def test_a_withdrawal_during_a_report_finds_its_judgement(scene: Scene, monkeypa
 
 
 def test_a_report_during_a_withdrawal_leaves_no_judgement(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    pull = scene.submit(scene.alice, SOURCE)
-    (run,) = scene.waiting()
-    assert scene.resolve(run) == 0
-    scene.judge(run, scene.honest())
+    pull, run = unreported(scene)
     record = report.record
 
     def record_after_the_withdrawal(*given: Any) -> Request | None:
@@ -696,10 +700,7 @@ def test_an_account_renamed_before_the_merge_keeps_its_folder(scene: Scene) -> N
 
 
 def test_a_submission_is_rejudged_and_merged_if_its_task_changes_meanwhile(scene: Scene) -> None:
-    pull = scene.submit(scene.alice, SOURCE)
-    (run,) = scene.waiting()
-    assert scene.resolve(run) == 0
-    scene.judge(run, scene.honest())
+    pull, run = unreported(scene)
     scene.root = scene.copy_of_main()
     reference = scene.root / "tasks/vectoradd/reference.py"
     reference.write_text(reference.read_text() + "\n# Changed.\n")

@@ -150,7 +150,12 @@ class Context:
         self.reference.require_variety((case, self._varies[case.name]) for case in cases)
 
     def phase(self, name: str, seconds: float, patience: float = 1, imports_s: float = math.inf) -> Phase:
-        """Start a phase of `seconds`, in which all imports of a side together may take `imports_s`."""
+        """Start a phase of `seconds`.
+
+        Args:
+            patience: how many times as long as usual each import in it may take.
+            imports_s: seconds that all imports of a side together may take.
+        """
         limits = self.board.limits
         return Phase(name, Deadline.of(seconds, limits.case_timeout_s), limits.import_s(patience), imports_s)
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.records.errors import JudgeError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult, Digests
 from harness.records.profile import Profile
@@ -107,16 +106,14 @@ def _seal(context: Context, entry: PlayerFiles) -> Foul | None:
 def require_build(context: Context, entry: PlayerFiles) -> None:
     """Build an entry for the benchmarks, unless an earlier game did.  Raises SideFoul, or FailedRun.
 
-    A participant's file is also called on the tests, so that all builds of a ranked judging look alike from inside.
+    A participant's file is also called on the tests, so that the shapes do not show whether it is the champion.
     """
     if context.sandbox.is_sealed(entry):
         return
     board = context.board
     tests = () if entry.name in OWN_PLAYERS else board.tests
-    try:
+    with FailedRun.reported():
         built = build(context, entry, [*tests, *board.benchmarks])
-    except JudgeError as error:
-        raise FailedRun(str(error)) from error
     if built.verdict is not Verdict.ACCEPTED:
         raise SideFoul(entry.name, board.benchmarks[0], Foul(built.verdict, built.message))
 

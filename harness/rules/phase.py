@@ -35,6 +35,17 @@ class OutOfTime(JudgeError):
 class FailedRun(JudgeError):
     """A player made the judge fail.  An error that comes from outside, such as a busy machine, is not one of these."""
 
+    @classmethod
+    @contextlib.contextmanager
+    def reported(cls) -> Iterator[None]:
+        """Make this of all judging errors in the block but OutOfTime."""
+        try:
+            yield
+        except OutOfTime:
+            raise
+        except JudgeError as error:
+            raise cls(str(error)) from error
+
 
 class Phase:
     """A part of a judging with a time limit, and the time that each side has taken of it."""

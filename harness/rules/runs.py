@@ -17,7 +17,7 @@ from harness.referee.orders import Deadline
 from harness.referee.sampling import NULL_KERNEL, SEALED_NULL_KERNEL, WARMUPS, Windows, warmups_and_samples
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, OWN_PLAYERS, Context
-from harness.rules.phase import FailedRun, OutOfTime, Phase, SideFoul
+from harness.rules.phase import FailedRun, Phase, SideFoul
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
 from harness.sandbox.sandbox import PlayerFiles
@@ -98,12 +98,8 @@ class Runs:
                     with phase.deadline.paused():
                         quiet.wait()
                 undo = phase.checkpoint()
-                try:
+                with FailedRun.reported():
                     windows, other_share = self._play(entry, case, phase, order, loops=loops)
-                except OutOfTime:
-                    raise
-                except JudgeError as error:
-                    raise FailedRun(str(error)) from error
                 if not (quiet and quiet.must_repeat(other_share, entry.name, case.name, stalls=windows.stalls)):
                     break
                 undo()

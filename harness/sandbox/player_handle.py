@@ -15,12 +15,11 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from harness.gpu.gpu_errors import explain_abort
-from harness.gpu.gpu_memory import ReadCard
 from harness.inside.inner_sandbox import PlayerSetup
 from harness.inside.protocol import (
     LOG_BYTES,
@@ -34,12 +33,12 @@ from harness.inside.protocol import (
     read_answer,
     write,
 )
-from harness.processes import cgroup, freezer
-from harness.processes.cgroup import CgroupLimits
+from harness.processes import freezer
 from harness.processes.memory import Memory, memory_of
 from harness.processes.starvation import LostTime
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
+from harness.sandbox.confinement import Confinement
 from harness.sandbox.health import Health
 from harness.sandbox.packets import receive_signed, socket_pair
 from harness.sandbox.warm_parent import WarmParent
@@ -53,37 +52,8 @@ _SPIN_S = 0.1
 judges can use the core: the time to wake up is short compared with such a wait."""
 _STARVING_S = 0.1
 """After this long, the referee measures how long other programs keep the player from running."""
-_LEAST_BYTES = 1 << 20
-"""The limit of a player whose build filled the cache beyond the limit: less than any player uses."""
 _LAST_WORDS_S = 1.0
 """How long a keeper may take to read a player's last output and to report how the player ended."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Confinement:
-    """How a sandbox limits and stops its players."""
-
-    limits: CgroupLimits
-    gpu_memory_bytes: int | None
-    cards: Sequence[ReadCard]
-    cgroup: cgroup.Cgroup | None
-    has_core_of_its_own: bool
-    """Whether the referee can spin without using the player's core."""
-    is_sandboxed: bool
-    cores: Collection[int]
-    """Those of the players."""
-    yielding: Collection[int] = ()
-    """Processes of ours that may run on these cores, but yield to the player."""
-
-    def limits_beside(self, cached_bytes: int) -> CgroupLimits:
-        """The limits of a player whose build has left this much in the cache, which is memory, too."""
-        return replace(self.limits, memory_bytes=max(_LEAST_BYTES, self.limits.memory_bytes - cached_bytes))
-
-    def freezer_for(self, keeper: int, player: int, limits: CgroupLimits) -> freezer.Freezer:
-        if self.cgroup:
-            shares_core = not self.has_core_of_its_own
-            return freezer.CgroupFreezer(self.cgroup.folder, player, limits, shares_core=shares_core)
-        return freezer.SignalFreezer(keeper, player)
 
 
 class PlayerHandle:

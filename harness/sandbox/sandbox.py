@@ -37,7 +37,8 @@ from harness.processes.other_work import OtherWork
 from harness.records import stale_folders
 from harness.records.errors import JudgeError
 from harness.sandbox import bubblewrap
-from harness.sandbox.player_handle import Confinement, PlayerHandle
+from harness.sandbox.confinement import Confinement
+from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.warm_parent import WarmParent
 from harness.task import torch_compiler
 from harness.task.compile import Recipe

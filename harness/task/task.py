@@ -207,7 +207,7 @@ class Board:
 
     @property
     def duel_imports_s(self) -> float:
-        """Seconds that all imports of one side of a duel may take together: the usual limit for those up to a look."""
+        """Seconds that all imports of one side of a duel may take together: the usual limit for each of the least."""
         return 2 * DUEL_LOOKS[0] * len(self.counting) * self.limits.import_s()
 
     def benchmarks_to_profile(self, number: int | None) -> tuple[Case, ...]:
