@@ -375,7 +375,7 @@ def test_a_sealed_file_has_no_holes_to_mark(sandbox):
     assert said(sandbox, look, name="holes") == "[0, 0, 0, 0] 1048576\n4096"
 
 
-def test_a_hole_that_cannot_be_filled_gives_later_players_no_page(sandbox):
+def test_a_hole_that_cannot_be_filled_gives_later_players_no_page(sandbox, monkeypatch):
     build = "import os\nfor i in range(40): os.truncate(os.open(f'/cache/{i}', os.O_CREAT | os.O_RDWR), 60 << 20)"
     read = """
         import mmap, os
@@ -385,7 +385,7 @@ def test_a_hole_that_cannot_be_filled_gives_later_players_no_page(sandbox):
         print(mmap.mmap(file, 0, prot=mmap.PROT_READ)[at])
     """
     said(sandbox, build, building=True, name="no room")
-    sandbox.memory_bytes = 4 << 30  # the files count towards its limit
+    monkeypatch.setattr(sandbox, "memory_bytes", 4 << 30)  # the files count towards its limit
     with sandbox.start_player(entry(read, "no room")) as player, pytest.raises(Foul, match="SIGBUS"):
         load(player)
     sandbox.require_health()
