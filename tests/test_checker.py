@@ -78,6 +78,8 @@ RIGHT = {
     "half": (tensor(1, 2, dtype=torch.float16), tensor(1.0005, 2, dtype=torch.float16)),
     "bfloat16": (tensor(1, dtype=torch.bfloat16), tensor(1, dtype=torch.bfloat16)),
     "complex": (tensor(1 + 1j, dtype=torch.complex64), tensor(1 + 1.001j, dtype=torch.complex64)),
+    "a conjugate": (tensor(1 + 1j, dtype=torch.complex128), tensor(1 - 1j, dtype=torch.complex128).conj()),
+    "a part of a larger tensor": (torch.arange(9, dtype=torch.int16)[1:8], torch.arange(1, 8, dtype=torch.int16)),
 }
 
 
@@ -155,6 +157,14 @@ def test_elements_of_all_chunks_are_counted() -> None:
     expected[[70_000, 140_000, 199_999]] = 1
     assert compare(output, expected, rtol=0, atol=0.5)[1].startswith("output[70000] is 0.0000")
     assert compare(output, expected, rtol=0, atol=0.5)[1].endswith("; 3 of 200000 differ")
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64, torch.complex128])
+@pytest.mark.parametrize("place", [0, 7, 8, 9, 10])
+def test_one_different_element_is_found_wherever_it_is(dtype: torch.dtype, place: int) -> None:
+    output, expected = torch.zeros(11, dtype=dtype), torch.zeros(11, dtype=dtype)
+    output[place] = 1
+    assert compare(output, expected, rtol=0, atol=0)[1].startswith(f"output[{place}] is 1")
 
 
 def test_a_participant_may_return_a_tensor_that_requires_grad() -> None:

@@ -23,6 +23,8 @@ from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decided
 from harness.records.verdict import Verdict
+from harness.referee.sampling import SAMPLES, WARMUPS
+from harness.reference.reference import Reference
 from harness.rules import duel, game
 from harness.rules.context import Context
 from harness.task import task_file
@@ -212,6 +214,17 @@ def test_a_ranked_judgement_keeps_every_sample_beside_the_anchor(board):
     orders = [run.order for run in timing.submission]
     assert orders[:4] == [0, 3, 4, 7]
     assert timing.bound_us >= timing.overhead_us
+
+
+def test_only_one_input_is_made_for_all_windows_of_an_idle_player(board, unsteady, monkeypatch):
+    made = []
+    generate = Reference.generate
+    monkeypatch.setattr(Reference, "generate", lambda *given: made.append(given[2]) or generate(*given))
+    timing = judge(board, submission(GOOD), Mode.RANKED).benchmarks[0].timing
+    seeds = [seed for run in timing.submission + timing.anchor for seed in run.seeds]
+    assert made.count(seeds[0]) == 1
+    # The others are of tests, of the build and of the two idle players.
+    assert len([seed for seed in made if seed not in seeds]) < 2 * (WARMUPS + SAMPLES)
 
 
 def test_a_slower_kernel_has_a_ratio_above_one(session):

@@ -35,7 +35,7 @@ from harness.records.judgement import Claim, Judgement
 from harness.records.replay import Replay
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Orders, expect
-from harness.referee.referee import _derive
+from harness.referee.referee import Referee, _derive
 from harness.referee.sampling import warmups_and_samples
 from harness.referee.sealed import Sealed
 from harness.reference.checker import tensors
@@ -141,6 +141,20 @@ def test_the_inputs_of_one_window_have_unrelated_seeds():
     seeds = [_derive(seed, number) for seed in (5, 6) for number in range(3)]
     assert seeds[0] == 5 and seeds[3] == 6 and len(set(seeds)) == 6
     assert all(abs(a - b) > 1000 for a in (seeds[1], seeds[2]) for b in (5, 6, seeds[4], seeds[5]))
+
+
+def test_every_window_of_an_idle_player_has_inputs_of_its_own(play, monkeypatch):
+    """Equal scalars would be known before the window, so its work could be queued when that of others cannot."""
+    seeds_of_idle = []
+    calls = Referee.calls
+
+    def watched(self, params, seeds, *rest, is_idle=False, **options):
+        seeds_of_idle.extend(seeds if is_idle else ())
+        return calls(self, params, seeds, *rest, is_idle=is_idle, **options)
+
+    monkeypatch.setattr(Referee, "calls", watched)
+    play(GOOD, Mode.BENCHMARK)
+    assert len(set(seeds_of_idle)) == len(seeds_of_idle) > 1
 
 
 def test_a_replay_has_as_many_calls_in_a_window_and_the_same_inputs(board, gpu):

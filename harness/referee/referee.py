@@ -272,15 +272,18 @@ class Referee:
     def _deal_batch(
         self, params: Params, returned: Returned, seeds: Sequence[int], per_window: int
     ) -> list[list[Flattened]]:
-        """Generate inputs for the next windows, as many as fit into `_BATCH_BYTES`."""
+        """Generate inputs for the next windows, as many as fit into `_BATCH_BYTES`; equal seeds in a row share them."""
         batch: list[list[Flattened]] = []
         room = _BATCH_BYTES
-        for seed in seeds:
-            drawn = [_derive(seed, number) for number in range(per_window)]
-            with self._timing(self._making_s):
-                batch.append([self._flatten(self.reference.generate(params, one)) for one in drawn])
-            # The outputs are kept until the checks, too.
-            room -= per_window * sum(returned.fresh_bytes) + sum(flat.span_bytes for flat in batch[-1])
+        for before, seed in zip((None, *seeds), seeds, strict=False):
+            if batch and seed == before:
+                batch.append(batch[-1])
+            else:
+                drawn = [_derive(seed, number) for number in range(per_window)]
+                with self._timing(self._making_s):
+                    batch.append([self._flatten(self.reference.generate(params, one)) for one in drawn])
+                room -= sum(flat.span_bytes for flat in batch[-1])
+            room -= per_window * sum(returned.fresh_bytes)  # the outputs are kept until the checks, too
             if room < 0:
                 break
         return batch

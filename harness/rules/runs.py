@@ -132,7 +132,7 @@ class Runs:
                 # Drawn only after the submission is loaded, so that it cannot see them during its import.
                 known = replay.run_seeds(entry.name, case.params, order) if replay else None
                 calls = self._calls_per_window.get(case.name, 1)
-                seeds = known or tuple(self.context.seed() for _ in range(sum(warmups_and_samples(calls))))
+                seeds = known or self._draw_seeds(sum(warmups_and_samples(calls)), is_idle=not is_real)
                 is_first = is_real and order == 0
                 windows = referee.calls(
                     case.params,
@@ -160,6 +160,15 @@ class Runs:
             work_s=referee.work_s / calls,
         )
         return played, other_work.share
+
+    def _draw_seeds(self, windows: int, *, is_idle: bool) -> tuple[int, ...]:
+        """A seed for each window; the same for all windows of an idle player, whose time does not depend on inputs.
+
+        On a GPU it does: a scalar that differs from the last one comes later.
+        """
+        if is_idle and not self.context.device.opens_a_device:
+            return (self.context.seed(),) * windows
+        return tuple(self.context.seed() for _ in range(windows))
 
     def _settle(self, entry: PlayerFiles, case: Case, phase: Phase, played: Windows, other_share: float) -> Windows:
         """Compare the player's own times, if it reports them, with the referee's.  Raises SideFoul or JudgeError."""

@@ -20,8 +20,8 @@ def generate_input(size: int, scale: float, seed: int) -> input_t:
 
 def _matrix(size: int, scale: float) -> torch.Tensor:
     # Four numbers from the bits of one draw: three times as fast as drawing each, and making inputs is most of the
-    # time that a CPU's benchmark takes.  The top bit of a draw is always 0, so it is shifted out.
-    bits = torch.empty(size * size // 4 + 1, dtype=torch.int64).random_() << 1
+    # time that a CPU's benchmark takes.
+    bits = torch.empty(size * size // 4 + 1, dtype=torch.int64).random_(-(2**63), None)
     uniform = bits.view(torch.int16)[: size * size].view(size, size)
     return uniform.float().mul_(2 * scale / 2**15).half()
 
