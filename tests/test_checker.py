@@ -10,10 +10,11 @@ import torch
 
 from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind
-from harness.reference.checker import compare
+from harness.reference.checker import _are_all_close, _is_close, compare
 from harness.reference.reference import Reference, Returned
 from harness.reference.uninitialised import FillUninitialised
 from harness.task.task import Board, Case, load_task
+from tests.properties import given, st
 
 NAN, INF = float("nan"), float("inf")
 
@@ -165,6 +166,23 @@ def test_one_different_element_is_found_wherever_it_is(dtype: torch.dtype, place
     output, expected = torch.zeros(11, dtype=dtype), torch.zeros(11, dtype=dtype)
     output[place] = 1
     assert compare(output, expected, rtol=0, atol=0)[1].startswith(f"output[{place}] is 1")
+
+
+NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 1.001, 1e300, 1e-320, 5e-324, INF, -INF, NAN])
+TOLERANCES = st.sampled_from([0.0, 1e-3, 1.0, 1e10, INF])
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=3), TOLERANCES, TOLERANCES)
+def test_the_fast_comparison_accepts_nothing_that_the_exact_one_does_not(
+    pairs: list[tuple[float, float]], rtol: float, atol: float
+) -> None:
+    output, expected = torch.tensor(pairs, dtype=torch.float64).T
+    is_close = _is_close(output, expected, rtol, atol).all()
+    assert is_close or not _are_all_close(output, expected, rtol, atol)
+
+
+def test_the_fast_comparison_accepts_finite_numbers_within_the_tolerance() -> None:
+    assert _are_all_close(tensor(1.0009, -2.0), tensor(1.0, -2.001), rtol=1e-3, atol=0)
 
 
 def test_a_participant_may_return_a_tensor_that_requires_grad() -> None:
