@@ -21,7 +21,7 @@ from harness.gpu.device import Device, device_of
 from harness.gpu.gpu_nodes import require_gpus
 from harness.gpu.vendor_profilers import PROFILERS, Profiler
 from harness.records.counters import LaunchFilter
-from harness.records.errors import PullRankError, SubmissionError, TaskError
+from harness.records.errors import JudgeError, PullRankError, SubmissionError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.progress import OnProgress
@@ -88,11 +88,15 @@ def judge(
     frame = Frame(board, choose_kind(sandbox), run_url, device)
     if mode is Mode.RANKED:
         frame.require_unhindered()
-    results = _play_without_referee(frame, submission, mode, on_progress)
-    if not results:
-        # Preload for both sides what either uses: all players are forks of one process.  So a file may find out that
-        # its opponent uses torch's compiler, and that there may be a duel (SECURITY.md).
-        files = (submission, champion.submission) if champion else (submission,)
+    if results := _play_without_referee(frame, submission, mode, on_progress):
+        if mode is Mode.RANKED:
+            frame.require_was_unhindered()
+        return frame.judgement(submission, mode, results)
+    # Preload for both sides what either uses: all players are forks of one process.  So a file may find out that its
+    # opponent uses torch's compiler, and that there may be a duel (SECURITY.md).
+    files = (submission, champion.submission) if champion else (submission,)
+    game: Game | None = None
+    try:
         with open_context(
             board,
             mode,
@@ -106,13 +110,23 @@ def judge(
         ) as context:
             from harness.rules.game import Game
 
-            game = Game(context, submission, champion, reports=reports, profiled=profiled)
+            game = Game(
+                context,
+                submission,
+                champion,
+                reports=reports,
+                profiled=profiled,
+                require_unhindered=frame.require_was_unhindered,
+            )
             game.play()
-            results = _results_of(game)
             frame.note_sandbox(context.sandbox)
-    if mode is Mode.RANKED:
-        frame.require_was_unhindered()
-    return frame.judgement(submission, mode, results)
+        if mode is Mode.RANKED:
+            frame.require_was_unhindered()
+    except JudgeError as error:
+        if not game or not game.has_dueled:
+            raise
+        game.void_duel(error)
+    return frame.judgement(submission, mode, _results_of(game))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,8 @@ from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline, Orders
+from harness.referee.sampling import WARMUPS
+from harness.rules.duel import DuelTime
 from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.sandbox.sandbox import find_faults
 from harness.task.submission import Submission
@@ -28,6 +30,8 @@ TINY = Path(__file__).parent / "tasks" / "tiny"
 GOOD = "def custom_kernel(data):\n    return data + 1\n"
 SLOW = "import time\ndef custom_kernel(data):\n    time.sleep(0.01)\n    return data + 1\n"
 WRONG = "def custom_kernel(data):\n    return data\n"
+SLOW_WARM_UPS = "import time\ncalls = 0\ndef custom_kernel(data):\n    global calls\n    calls += 1\n"
+SLOW_WARM_UPS += f"    if calls <= {WARMUPS}: time.sleep(0.5)\n    return data + 1\n"
 RIGHT_AT_FIRST = (
     "calls = []\ndef custom_kernel(data):\n    calls.append(None)\n    return data + 1 if len(calls) < 6 else data\n"
 )
@@ -102,6 +106,54 @@ def test_every_output_of_a_duel_is_checked_and_the_wrong_side_named(board, a, b,
     wrong = found.a if found.a.verdict is Verdict.WRONG_ANSWER else found.b
     assert wrong.benchmarks[0].params == board.benchmarks[0].params
     assert "expected" in wrong.message
+
+
+def test_a_champion_that_leaves_no_time_for_more_blocks_loses(board, monkeypatch):
+    """Its warm-ups take 4 s in a block, and may take 6 s in two blocks."""
+    monkeypatch.setattr("harness.rules.duel.LONGEST_EXTENDED_DUEL_S", 6.0)
+    monkeypatch.setattr("harness.referee.sampling.is_decided", lambda _: False)
+    monkeypatch.setattr(DuelTime, "leaves_time", lambda *_: True)
+    found = dueled(board, GOOD, SLOW_WARM_UPS, looks=(1, 2))
+    assert (found.a.verdict, found.b.verdict) == (Verdict.ACCEPTED, Verdict.TIME_LIMIT_EXCEEDED)
+    assert re.search(
+        r"imports and warm-ups took [4-9] s longer than the challenger's: too long for a duel", found.b.message
+    )
+
+
+def test_a_challenger_with_slow_warm_ups_only_shortens_the_duel(board, monkeypatch):
+    monkeypatch.setattr("harness.rules.duel.LONGEST_EXTENDED_DUEL_S", 6.0)
+    monkeypatch.setattr("harness.referee.sampling.is_decided", lambda _: False)
+    found = dueled(board, SLOW_WARM_UPS, GOOD, looks=(1, 2))
+    assert (found.a.verdict, found.b.verdict) == (Verdict.ACCEPTED, Verdict.ACCEPTED)
+    assert found.duel.cases[0].blocks == 1
+
+
+@pytest.mark.parametrize(
+    ("phase_s", "all_s", "excess_s", "leaves_time", "is_drawn_out"),
+    [
+        (90, 400, (0, 0), True, False),
+        (110, 400, (0, 0), False, False),
+        (90, 500, (0, 0), False, False),
+        (110, 400, (0, 20), True, False),
+        (90, 500, (60, 0), True, False),
+        (90, 900, (460, 0), True, True),
+        (530, 900, (0, 460), True, True),
+    ],
+)
+def test_what_a_champion_takes_beyond_the_challenger_does_not_shorten_a_duel(
+    phase_s, all_s, excess_s, leaves_time, is_drawn_out
+):
+    """Twice as many blocks, in a phase of 200 s and a duel of 900 s."""
+    spent = DuelTime(phase_s=phase_s, all_s=all_s, excess_s=excess_s)
+    assert (spent.leaves_time(2, 200), spent.is_drawn_out(2)) == (leaves_time, is_drawn_out)
+
+
+def test_only_what_takes_longer_than_the_others_is_an_excess(over):
+    over.add_unscored("B", 3)
+    over.add_unscored("B", 4)
+    over.add_unscored("A", 2)
+    assert over.excess_s("B", "A") == (0, 5)
+    assert over.excess_s("A", "B") == (0, 0)
 
 
 @pytest.fixture

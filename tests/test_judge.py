@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness.frame import Frame
 from harness.judge import JudgeSession, judge
 from harness.processes.other_work import OtherWork
 from harness.processes.starvation import LostTime, Starvation, _cpu_s
@@ -27,7 +28,9 @@ from harness.referee.sampling import SAMPLES, WARMUPS
 from harness.reference.reference import Reference
 from harness.rules import duel, game
 from harness.rules.context import Context
-from harness.task import task_file
+from harness.rules.quiet import Quiet
+from harness.sandbox.health import Health
+from harness.task import task, task_file
 from harness.task.submission import Champion, Submission
 from harness.task.task import Baseline, load_task
 from tests import cores
@@ -367,6 +370,7 @@ def test_a_champion_that_fails_once_is_dueled(board, unsteady):
 def test_a_champion_whose_imports_together_take_too_long_loses_the_duel(board, unsteady, monkeypatch):
     """Each import is within its limit; those of the first eight blocks would take 13 s, and 8 s are allowed."""
     monkeypatch.setattr(task_file, "IMPORT_S", 0.5)
+    monkeypatch.setattr(task, "LONGEST_EXTENDED_DUEL_S", 0.0)
     judgement = judge(
         board, submission(GOOD), Mode.RANKED, champion=champion_of("import time\ntime.sleep(0.8)\n" + GOOD)
     )
@@ -397,6 +401,43 @@ def test_a_champion_that_makes_the_judge_fail_does_not_keep_others_off_the_board
     judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(SLOW))
     assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
     assert judgement.message == "The duel with former-sample is void: the sandbox broke"
+
+
+@pytest.mark.parametrize("failing", ["health", "GPU", "company"])
+def test_what_a_champion_leaves_behind_makes_the_duel_void_and_not_the_judging(board, unsteady, monkeypatch, failing):
+    """As if the champion had changed the machine, heated up the GPU, or left work to the kernel that nothing ends."""
+    began = []
+    play_duel = game.play_duel
+    monkeypatch.setattr(game, "play_duel", lambda *given: began.append(given) or play_duel(*given))
+
+    def fails(*_):
+        if began:
+            raise JudgeError("something is left")
+
+    if failing == "health":
+        monkeypatch.setattr(Health, "check_thoroughly", fails)
+    elif failing == "GPU":
+        monkeypatch.setattr(Frame, "require_was_unhindered", fails)
+    else:
+        monkeypatch.setattr(Quiet, "wait", fails)
+        monkeypatch.setattr(Quiet, "must_repeat", lambda *_, **__: False)
+    judgement = judge(
+        board, submission(GOOD), Mode.RANKED, champion=champion_of(SLOW), needs_quiet=failing == "company"
+    )
+    assert began
+    assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
+    assert judgement.message == "The duel with former-sample is void: something is left"
+    assert judgement.benchmarks[0].timing
+
+
+@pytest.mark.parametrize("owner", [Health, Frame])
+def test_what_a_challenger_leaves_behind_makes_its_judging_void(board, unsteady, monkeypatch, owner):
+    def fails(*_):
+        raise JudgeError("something is left")
+
+    monkeypatch.setattr(owner, "check_thoroughly" if owner is Health else "require_was_unhindered", fails)
+    with pytest.raises(JudgeError, match="something is left"):
+        judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(SLOW))
 
 
 def test_a_champions_build_is_called_on_the_tests_too(board, unsteady):

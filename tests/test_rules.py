@@ -91,5 +91,7 @@ def test_a_block_is_played_in_mirrored_order() -> None:
 @pytest.mark.parametrize(("room", "blocks"), [(1.5, 8), (2.0, 16)])
 def test_an_undecided_duel_goes_on_as_long_as_there_is_time(room: float, blocks: int) -> None:
     case = Blocks({}, plays("A", [], noise=0.05), plays("B", []), 1.0)
-    play_until_decided([case], "geom", (8, 16), has_time=lambda factor: factor <= room, on_block=lambda *_: None)
+    play_until_decided(
+        [case], "geom", (8, 16), has_time=lambda done, look: look / done <= room, on_block=lambda *_: None
+    )
     assert case.case.blocks == blocks

@@ -193,7 +193,7 @@ def share_of_won_duels(ours_us: float, theirs_us: float, duels: int) -> float:
         sides = partial(play, ours_us), partial(play, theirs_us)
         blocks = Blocks({}, *sides, 120)
         won += is_faster(
-            play_until_decided([blocks], "geom", DUEL_LOOKS, has_time=lambda _: True, on_block=lambda *_: None)
+            play_until_decided([blocks], "geom", DUEL_LOOKS, has_time=lambda *_: True, on_block=lambda *_: None)
         )
     return won / duels
 
@@ -317,7 +317,7 @@ def test_a_duel_plays_all_cases_look_by_look_and_announces_each_block() -> None:
     flipping = iter([1.2, 1.2, 0.8, 0.8] * 100)
     cases.append(Blocks({"n": 3}, lambda order: play("A3", 100 * next(flipping), order), partial(play, "B3", 100), 1))
     ratio = play_until_decided(
-        cases, "last", (8, 10, 12), has_time=lambda factor: factor > 1.2, on_block=lambda *at: heard.append(at)
+        cases, "last", (8, 10, 12), has_time=lambda done, look: look / done > 1.2, on_block=lambda *at: heard.append(at)
     )
     assert not is_decided(ratio)
     assert [case.case.blocks for case in cases] == [10, 10, 10]

@@ -29,8 +29,11 @@ _EXACT_PAIRS = 64
 
 DUEL_LOOKS = (8, 16, 32, 64)
 """Numbers of A-B-B-A blocks (one ratio each) after which a duel is evaluated, and ends if decided."""
+DUE_BLOCKS = 32
+"""A champion must not keep an undecided duel from having so many blocks."""
 LONGEST_EXTENDED_DUEL_S = 900.0
-"""No extension makes a duel longer than this."""
+"""No extension makes a duel longer than this, apart from what the champion's imports and warm-ups take beyond those of
+the challenger.  That may be as long again."""
 DRAWN_OUT = 2
 """A duel that takes this many times as long as planned is stopped.  A side that drew it out has then taken more than
 half of that time, and is to blame: otherwise a champion that is about to lose could make the duel void."""
@@ -41,7 +44,7 @@ PROVISIONAL = 0.10
 """A score is provisional if its 95 % interval is wider than this: half its width, in logarithms."""
 
 __all__ = [
-    "CONFIDENCE", "DRAWN_OUT", "DUEL_LOOKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL", "TIE",
+    "CONFIDENCE", "DRAWN_OUT", "DUEL_LOOKS", "DUE_BLOCKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL", "TIE",
     "Interval", "beats", "duel_interval", "is_decided", "is_faster", "is_provisional", "median", "ratio_interval",
     "score", "stalls", "tapered_mean", "tied", "trimmed_mean",
 ]  # fmt: skip

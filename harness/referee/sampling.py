@@ -263,19 +263,19 @@ def play_until_decided(
     ranking_by: str,
     looks: Sequence[int],
     *,
-    has_time: Callable[[float], bool],
+    has_time: Callable[[int, int], bool],
     on_block: Callable[[int, int], None],
 ) -> Interval:
     """Play the same number of blocks of all cases until a look decides the duel; return challenger / champion.
 
     Args:
         looks: numbers of blocks after which to look at the ratio.
-        has_time: called if a look does not decide, with a factor: is there time to play that many times as long?
+        has_time: called if a look does not decide, with the numbers of blocks now and at the next look.
         on_block: called before each block with the number of blocks done and of those due at the next look.
     """
     done = 0
     for look in looks:
-        if done and not has_time(look / done):
+        if done and not has_time(done, look):
             break
         for number, case in enumerate(cases):
             for block in range(done, look):

@@ -15,7 +15,7 @@ from harness.records.times import Timing
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline
 from harness.rules.context import OWN_PLAYERS, Context
-from harness.rules.phase import FailedRun, SideFoul
+from harness.rules.phase import SideFoul
 from harness.sandbox.player_handle import PlayerHandle
 from harness.sandbox.sandbox import PlayerFiles
 from harness.task.compile import Recipe
@@ -104,7 +104,7 @@ def _seal(context: Context, entry: PlayerFiles) -> Foul | None:
 
 
 def require_build(context: Context, entry: PlayerFiles) -> None:
-    """Build an entry for the benchmarks, unless an earlier game did.  Raises SideFoul, or FailedRun.
+    """Build an entry for the benchmarks, unless an earlier game did.  Raises SideFoul, or JudgeError.
 
     A participant's file is also called on the tests, so that the shapes do not show whether it is the champion.
     """
@@ -112,8 +112,7 @@ def require_build(context: Context, entry: PlayerFiles) -> None:
         return
     board = context.board
     tests = () if entry.name in OWN_PLAYERS else board.tests
-    with FailedRun.reported():
-        built = build(context, entry, [*tests, *board.benchmarks])
+    built = build(context, entry, [*tests, *board.benchmarks])
     if built.verdict is not Verdict.ACCEPTED:
         raise SideFoul(entry.name, board.benchmarks[0], Foul(built.verdict, built.message))
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from harness.gpu.vendor_profilers import Profiler
 from harness.records.counters import Counters
-from harness.records.errors import TaskError
+from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult
 from harness.records.stats import LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, score
@@ -30,7 +30,7 @@ from harness.referee import sampling
 from harness.rules.context import ANCHOR, Context
 from harness.rules.duel import play_duel
 from harness.rules.examine import examine, require_build, result
-from harness.rules.phase import FailedRun, OutOfTime, Phase, SideFoul
+from harness.rules.phase import Phase, SideFoul
 from harness.rules.runs import Runs
 from harness.sandbox.sandbox import PlayerFiles
 from harness.task.submission import Champion, Submission, read_submission
@@ -55,6 +55,7 @@ class Game:
         until_failure: bool = False,
         reports: Path | None = None,
         profiled: Sequence[Case] = (),
+        require_unhindered: Callable[[], None] = lambda: None,
     ) -> None:
         """Set up the players.
 
@@ -66,6 +67,7 @@ class Game:
             until_failure: play no test after the first that is not accepted, which decides the verdict.
             reports: folder for the reports of a vendor's profiler.
             profiled: the benchmarks to profile.  Default: all.
+            require_unhindered: raises JudgeError if something outside hindered the device so far; called before a duel.
         """
         self.context = context
         self.board = context.board
@@ -74,6 +76,7 @@ class Game:
         self.until_failure = until_failure
         self.reports = reports
         self.profiled = profiled or context.board.benchmarks
+        self.require_unhindered = require_unhindered
         self.submission = submission
         self.champion = champion
         self.challenger = context.entry(name, submission)
@@ -83,6 +86,8 @@ class Game:
         self.duel: Duel | None = None
         self.forfeit: Forfeit | None = None
         self.message = ""
+        self.has_dueled = False
+        """Whether a duel has begun: no failure from then on takes the results so far away."""
 
     def play(self) -> None:
         """Build, tests, benchmarks, duel, until one of them is not accepted."""
@@ -99,7 +104,13 @@ class Game:
         if self.is_accepted and self.mode is Mode.PROFILE and self.context.profiler:
             self._count(self.context.profiler)
         if self.is_accepted and self.champion and self._could_be_first(self.champion):
-            self._play_duel(self.champion)
+            self.context.sandbox.require_health()
+            self.require_unhindered()
+            self.has_dueled = True
+            try:
+                self._play_duel(self.champion)
+            except JudgeError as error:
+                self.void_duel(error)
 
     @property
     def is_timed(self) -> bool:
@@ -229,23 +240,23 @@ class Game:
             self.message = f"It wins the duel, because {why}"[:MAX_MESSAGE]
 
     def _duel_once(self, theirs: PlayerFiles, opponent: Submission) -> Foul | None:
-        """Play the duel; return the champion's foul, if it failed.
-
-        A run that makes the judge fail makes the duel void, not the judging: otherwise the champion could keep others
-        off the board.
-        """
+        """Play the duel; return the champion's foul, if it failed."""
         start = time.monotonic()
         try:
             require_build(self.context, theirs)
             self.duel = play_duel(self.runs, self.challenger, theirs, opponent)
-        except (OutOfTime, FailedRun) as error:
-            self.message = f"The duel with {opponent.login} is void: {error}"[:MAX_MESSAGE]
         except SideFoul as fault:
             if fault.side == theirs.name:
                 return fault.foul
             # It passed every benchmark and failed now, so it is not correct.
             self.results.append(result(CaseKind.BENCHMARK, fault.case.params, self._own(fault), start))
         return None
+
+    def void_duel(self, error: JudgeError) -> None:
+        """Let the duel be void, not the judging: otherwise the champion could keep others off the board."""
+        assert self.champion
+        self.duel = self.forfeit = None
+        self.message = f"The duel with {self.champion.submission.login} is void: {error}"[:MAX_MESSAGE]
 
     def _may_try_again(self, seconds: float) -> bool:
         """Whether there is time for another duel, and the sandbox can still start players."""

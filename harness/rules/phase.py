@@ -32,21 +32,6 @@ class OutOfTime(JudgeError):
     """A phase exceeded its time limit, and no single side is to blame."""
 
 
-class FailedRun(JudgeError):
-    """A player made the judge fail.  An error that comes from outside, such as a busy machine, is not one of these."""
-
-    @classmethod
-    @contextlib.contextmanager
-    def reported(cls) -> Iterator[None]:
-        """Make this of all judging errors in the block but OutOfTime."""
-        try:
-            yield
-        except OutOfTime:
-            raise
-        except JudgeError as error:
-            raise cls(str(error)) from error
-
-
 class Phase:
     """A part of a judging with a time limit, and the time that each side has taken of it."""
 
@@ -58,6 +43,7 @@ class Phase:
         self.imports_s = imports_s
         self._running_s: dict[str, float] = {}
         self._importing_s: dict[str, float] = {}
+        self._unscored_s: dict[str, float] = {}
 
     @contextlib.contextmanager
     def attribute_to(self, side: str, case: Case, orders: Orders) -> Iterator[None]:
@@ -87,18 +73,24 @@ class Phase:
             message = f"Its imports together took more than {self.imports_s:g} s in {self.name}; "
             raise Foul(Verdict.TIME_LIMIT_EXCEEDED, message + "cache slow work during the build.")
 
-    def has_time_to_import(self, factor: float) -> bool:
-        """Whether each side can import `factor` times as often as so far, at the same pace."""
-        return all(factor * seconds <= self.imports_s for seconds in self._importing_s.values())
+    def add_unscored(self, side: str, seconds: float) -> None:
+        """Record time of the phase that is in no sample: a side's warm-ups, and the end of its processes."""
+        self._unscored_s[side] = self._unscored_s.get(side, 0.0) + seconds
+
+    def excess_s(self, side: str, other: str) -> tuple[float, float]:
+        """How many seconds longer than the other's a side's imports took, and the rest of what is in no sample."""
+        parts = self._importing_s, self._unscored_s
+        imports, rest = (spent.get(side, 0.0) - spent.get(other, 0.0) for spent in parts)
+        return max(0.0, imports), max(0.0, rest)
 
     def checkpoint(self) -> Callable[[], None]:
         """A function that undoes what the phase has spent from now on, for a run that does not count."""
         charges, ends, began = dict(self._running_s), self.deadline.phase_ends, time.monotonic()
-        importing_s = dict(self._importing_s)
+        importing_s, unscored_s = dict(self._importing_s), dict(self._unscored_s)
 
         def undo() -> None:
             self._running_s, self.deadline.phase_ends = charges, ends + time.monotonic() - began
-            self._importing_s = importing_s
+            self._importing_s, self._unscored_s = importing_s, unscored_s
 
         return undo
 

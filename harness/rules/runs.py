@@ -17,7 +17,7 @@ from harness.referee.orders import Deadline
 from harness.referee.sampling import NULL_KERNEL, SEALED_NULL_KERNEL, WARMUPS, Windows, warmups_and_samples
 from harness.referee.self_timing import Outside, charged_us, find_lie
 from harness.rules.context import IDLER, OWN_PLAYERS, Context
-from harness.rules.phase import FailedRun, Phase, SideFoul
+from harness.rules.phase import Phase, SideFoul
 from harness.sandbox.player_handle import PlayerHandle, how_it_ended
 from harness.sandbox.program import follow
 from harness.sandbox.sandbox import PlayerFiles
@@ -87,7 +87,7 @@ class Runs:
 
         An idle player makes one call in each window; if it `loops`, as many as others.
 
-        The function raises SideFoul, OutOfTime, or JudgeError if the machine cannot be used for ranking now.
+        The function raises SideFoul, OutOfTime, or JudgeError if the judge failed or cannot rank on this machine now.
         """
 
         quiet = self.context.quiet
@@ -98,8 +98,7 @@ class Runs:
                     with phase.deadline.paused():
                         quiet.wait()
                 undo = phase.checkpoint()
-                with FailedRun.reported():
-                    windows, other_share = self._play(entry, case, phase, order, loops=loops)
+                windows, other_share = self._play(entry, case, phase, order, loops=loops)
                 if not (quiet and quiet.must_repeat(other_share, entry.name, case.name, stalls=windows.stalls)):
                     break
                 undo()
@@ -159,6 +158,7 @@ class Runs:
             calls_per_sample=calls,
             work_s=referee.work_s / calls,
         )
+        phase.add_unscored(entry.name, calls * sum(windows[: played.warmups]) / 1e6 + player.extra_s)
         return played, other_work.share
 
     def _draw_seeds(self, windows: int, *, is_idle: bool) -> tuple[int, ...]:
