@@ -500,6 +500,7 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
 
 
 @pytest.mark.alone
+@pytest.mark.alone
 def test_long_calls_in_which_the_referee_sleeps_are_not_other_work(board, all_cores):
     sleeps = AROUND.format("time.sleep(0.4)\n    return data + 1")
     with JudgeSession(board) as session:
