@@ -123,7 +123,7 @@ def judge(
         if mode is Mode.RANKED:
             frame.require_was_unhindered()
     except JudgeError as error:
-        if not game or not game.has_dueled:
+        if not game or not game.has_dueled or not game.is_accepted:
             raise
         game.void_duel(error)
     return frame.judgement(submission, mode, _results_of(game))

@@ -80,6 +80,9 @@ RIGHT = {
     "bfloat16": (tensor(1, dtype=torch.bfloat16), tensor(1, dtype=torch.bfloat16)),
     "complex": (tensor(1 + 1j, dtype=torch.complex64), tensor(1 + 1.001j, dtype=torch.complex64)),
     "a conjugate": (tensor(1 + 1j, dtype=torch.complex128), tensor(1 - 1j, dtype=torch.complex128).conj()),
+    "one row of a column": (torch.ones(1, 5)[:, 0], torch.ones(1)),
+    "one byte of a column": (torch.ones(1, 5, dtype=torch.int8)[:, 0], torch.ones(1, dtype=torch.int8)),
+    "every second of no elements": (torch.ones(4)[::2][:0], torch.ones(0)),
     "a part of a larger tensor": (torch.arange(9, dtype=torch.int16)[1:8], torch.arange(1, 8, dtype=torch.int16)),
 }
 

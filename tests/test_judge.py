@@ -23,14 +23,15 @@ from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decided
-from harness.records.verdict import Verdict
+from harness.records.verdict import Foul, Verdict
 from harness.referee.sampling import SAMPLES, WARMUPS
 from harness.reference.reference import Reference
 from harness.rules import duel, game
 from harness.rules.context import Context
+from harness.rules.phase import SideFoul
 from harness.rules.quiet import Quiet
 from harness.sandbox.health import Health
-from harness.task import task, task_file
+from harness.task import task_file
 from harness.task.submission import Champion, Submission
 from harness.task.task import Baseline, load_task
 from tests import cores
@@ -370,7 +371,6 @@ def test_a_champion_that_fails_once_is_dueled(board, unsteady):
 def test_a_champion_whose_imports_together_take_too_long_loses_the_duel(board, unsteady, monkeypatch):
     """Each import is within its limit; those of the first eight blocks would take 13 s, and 8 s are allowed."""
     monkeypatch.setattr(task_file, "IMPORT_S", 0.5)
-    monkeypatch.setattr(task, "LONGEST_EXTENDED_DUEL_S", 0.0)
     judgement = judge(
         board, submission(GOOD), Mode.RANKED, champion=champion_of("import time\ntime.sleep(0.8)\n" + GOOD)
     )
@@ -398,7 +398,10 @@ def test_a_champion_that_makes_the_judge_fail_does_not_keep_others_off_the_board
         return start_player(self, entry, building=building)
 
     monkeypatch.setattr(Context, "start_player", failing)
+    checks = []
+    monkeypatch.setattr(Health, "check_thoroughly", lambda *given: checks.append(given))
     judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(SLOW))
+    assert len(checks) == 2  # before and after the duel
     assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
     assert judgement.message == "The duel with former-sample is void: the sandbox broke"
 
@@ -428,6 +431,22 @@ def test_what_a_champion_leaves_behind_makes_the_duel_void_and_not_the_judging(b
     assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
     assert judgement.message == "The duel with former-sample is void: something is left"
     assert judgement.benchmarks[0].timing
+
+
+def test_a_challenger_that_fails_in_a_duel_after_which_the_machine_is_broken_is_not_blamed(
+    board, unsteady, monkeypatch
+):
+    def play_duel(*_):
+        monkeypatch.setattr(Health, "check_thoroughly", fails)
+        (case,) = board.benchmarks
+        raise SideFoul("submission", case, Foul(Verdict.WRONG_ANSWER, "wrong once"))
+
+    def fails(*_):
+        raise JudgeError("something is left")
+
+    monkeypatch.setattr(game, "play_duel", play_duel)
+    with pytest.raises(JudgeError, match="something is left"):
+        judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(SLOW))
 
 
 @pytest.mark.parametrize("owner", [Health, Frame])
@@ -500,13 +519,15 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
 
 
 @pytest.mark.alone
-@pytest.mark.alone
 def test_long_calls_in_which_the_referee_sleeps_are_not_other_work(board, all_cores):
     sleeps = AROUND.format("time.sleep(0.4)\n    return data + 1")
+    notes = []
     with JudgeSession(board) as session:
-        judgement = session.judge(submission(sleeps), Mode.BENCHMARK, pairs=1)
-    assert judgement.verdict is Verdict.ACCEPTED and judgement.benchmarks, judgement.message
-    assert "Other work took" not in judgement.machine.note
+        while len(notes) < 3 and all("Other work took" in note for note in notes):  # there may be real other work
+            judgement = session.judge(submission(sleeps), Mode.BENCHMARK, pairs=1)
+            assert judgement.verdict is Verdict.ACCEPTED and judgement.benchmarks, judgement.message
+            notes.append(judgement.machine.note)
+    assert "Other work took" not in notes[-1]
 
 
 def judge_beside_loops(board, source, **limits):

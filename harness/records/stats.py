@@ -30,10 +30,10 @@ _EXACT_PAIRS = 64
 DUEL_LOOKS = (8, 16, 32, 64)
 """Numbers of A-B-B-A blocks (one ratio each) after which a duel is evaluated, and ends if decided."""
 DUE_BLOCKS = 32
-"""A champion must not keep an undecided duel from having so many blocks."""
+"""A champion whose slow warm-ups would end an undecided duel before it has so many blocks loses."""
 LONGEST_EXTENDED_DUEL_S = 900.0
-"""No extension makes a duel longer than this, apart from what the champion's imports and warm-ups take beyond those of
-the challenger.  That may be as long again."""
+"""No extension makes a duel longer than this.  What the champion's imports take beyond the challenger's does not count,
+and neither do its warm-ups; each of the two may take as long again."""
 DRAWN_OUT = 2
 """A duel that takes this many times as long as planned is stopped.  A side that drew it out has then taken more than
 half of that time, and is to blame: otherwise a champion that is about to lose could make the duel void."""

@@ -8,9 +8,9 @@ machine affects both alike:
 Sampling ends when the interval of their ratio is within ±1 %, or when its time is up.  The number of calls per run
 is fixed and never depends on how fast a player seems to be.
 
-Idle players, which do nothing with the same inputs, measure the cost of a window apart from the kernel.  The lower
-quartile of their windows is the overhead, which is subtracted from every window.  A player without any overhead would
-gain exactly that much, so it is also the bound.  If the player takes the time itself, the overhead is that of its
+Idle players do nothing with inputs of the same shapes, and so measure the cost of a window apart from the kernel.  The
+lower quartile of their windows is the overhead, which is subtracted from every window.  A player without any overhead
+would gain exactly that much, so it is also the bound.  If the player takes the time itself, the overhead is that of its
 clock, and the bound is the time that the referee's clock cannot account for (`self_timing`).
 
 If a GPU's memory is sealed, its own clock measures the window.  Few of its windows stall, and the overhead may be three

@@ -108,7 +108,10 @@ def _are_same_bits(output: torch.Tensor, expected: torch.Tensor) -> bool:
 
 
 def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.resolve_conj().resolve_neg().contiguous().view(torch.uint8)
+    """The bytes of a tensor of one dimension."""
+    dense = tensor.resolve_conj().resolve_neg().contiguous()
+    # With less than two elements, any stride counts as contiguous, but not to `view`.
+    return dense.as_strided(dense.shape, (1,)).view(torch.uint8)
 
 
 def _words(data: torch.Tensor) -> torch.Tensor:

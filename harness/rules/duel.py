@@ -10,51 +10,55 @@ challenger against the champion, and any two files against each other.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from harness.records.stats import DRAWN_OUT, DUE_BLOCKS, DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, is_faster
 from harness.records.times import Duel
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
-from harness.rules.phase import SideFoul
+from harness.rules.phase import Phase, SideFoul
 from harness.rules.runs import Runs
 from harness.sandbox.sandbox import PlayerFiles
 from harness.task.submission import Submission
 
 
-@dataclass(frozen=True, kw_only=True)
 class DuelTime:
-    """What the blocks of a duel so far have taken, in seconds.
+    """Decides whether there is time for more blocks.
 
     A champion could slow down its imports and warm-ups, which are in no sample, until there is no time for more blocks.
-    Fewer blocks do not show that a challenger is faster by a few per cent.  So what a champion's imports and warm-ups
-    take beyond the challenger's has a limit of its own.
+    Fewer blocks do not show that a challenger is faster by a few per cent.  So what they take beyond the challenger's
+    has limits of its own.
     """
 
-    phase_s: float
-    """In the phase, to which imports do not count."""
-    all_s: float
-    excess_s: tuple[float, float]
-    """What the champion's imports took beyond the challenger's; the same of warm-ups and the end of its players."""
+    def __init__(self, phase: Phase, challenger: str, champion: str) -> None:
+        self._phase = phase
+        self._challenger = challenger
+        self._champion = champion
 
-    def leaves_time(self, factor: float, seconds: float) -> bool:
-        """Whether there is time for `factor` times as many blocks, apart from the excess, in a phase of `seconds`."""
-        imports_s, rest_s = self.excess_s
-        if factor * (self.phase_s - rest_s) > seconds:
-            return False
+    def _excess_s(self, spent: Mapping[str, float]) -> float:
+        return max(0.0, spent.get(self._champion, 0.0) - spent.get(self._challenger, 0.0))
+
+    def allows(self, factor: float, seconds: float) -> bool:
+        """Whether there is time for `factor` times as many blocks, in a phase of `seconds`, apart from the excess."""
+        importing_s, excess_s = self._phase.importing_s, self._excess_s(self._phase.unscored_s)
+        in_phase_s = self._phase.deadline.spent_s - excess_s
+        imports_s = sum(importing_s.values()) - self._excess_s(importing_s)
         # Slow imports of both sides must not occupy the machine for hours.
-        return factor * (self.all_s - rest_s - imports_s) <= LONGEST_EXTENDED_DUEL_S
+        return factor * in_phase_s <= seconds and factor * (in_phase_s + imports_s) <= LONGEST_EXTENDED_DUEL_S
 
-    def is_drawn_out(self, factor: float) -> bool:
-        """Whether the excess of `factor` times as many blocks would be too long."""
-        return factor * sum(self.excess_s) > LONGEST_EXTENDED_DUEL_S
+    def allows_imports(self, factor: float) -> bool:
+        """Whether the excess of the champion's imports leaves time for `factor` times as many blocks.
 
-    @property
-    def foul(self) -> Foul:
-        longer = f"{sum(self.excess_s):.0f} s longer than the challenger's"
-        message = f"Its imports and warm-ups took {longer}: too long for a duel. Cache slow work during the build."
-        return Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
+        A champion is not to blame for it: a challenger can evict what it imports from the page cache.
+        """
+        return factor * self._excess_s(self._phase.importing_s) <= LONGEST_EXTENDED_DUEL_S
+
+    def require_warm_ups(self, factor: float) -> None:
+        """Raise Foul if the excess of the champion's warm-ups leaves no time for `factor` times as many blocks."""
+        excess_s = self._excess_s(self._phase.unscored_s)
+        if factor * excess_s > LONGEST_EXTENDED_DUEL_S:
+            message = f"Its warm-ups took {excess_s:.0f} s longer than the challenger's: too long for a duel. "
+            raise Foul(Verdict.TIME_LIMIT_EXCEEDED, message + "Do slow work during the build.")
 
 
 def play_duel(
@@ -82,19 +86,20 @@ def play_duel(
     # One import may take twice as long as in a ranked judging, so that every entry on the board can be dueled.
     phase = context.phase("the duel", DRAWN_OUT * seconds, patience=2, imports_s=board.duel_imports_s)
     began = time.monotonic()
+    duel_time = DuelTime(phase, challenger.name, champion.name)
 
     def has_time(done: int, look: int) -> bool:
-        spent = DuelTime(
-            phase_s=phase.deadline.spent_s,
-            all_s=time.monotonic() - began,
-            excess_s=phase.excess_s(champion.name, challenger.name),
-        )
-        if not spent.leaves_time(look / done, seconds):
+        factor = look / done
+        if not (duel_time.allows(factor, seconds) and duel_time.allows_imports(factor)):
             return False
-        is_drawn_out = spent.is_drawn_out(look / done)
-        if is_drawn_out and look <= DUE_BLOCKS:
-            raise SideFoul(champion.name, board.counting[0], spent.foul)
-        return not is_drawn_out
+        try:
+            duel_time.require_warm_ups(factor)
+        except Foul as foul:
+            if look > DUE_BLOCKS:
+                return False
+            raise SideFoul(champion.name, board.counting[0], foul) from None
+        phase.imports_s = min(factor * phase.imports_s, board.duel_imports_s + LONGEST_EXTENDED_DUEL_S)
+        return True
 
     def report(done: int, total: int) -> None:
         left_s = (time.monotonic() - began) / done * (total - done) if done else None

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from harness.gpu.vendor_profilers import Profiler
 from harness.records.counters import Counters
-from harness.records.errors import JudgeError, TaskError
+from harness.records.errors import JudgeError, PullRankError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult
 from harness.records.stats import LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, score
@@ -87,7 +87,7 @@ class Game:
         self.forfeit: Forfeit | None = None
         self.message = ""
         self.has_dueled = False
-        """Whether a duel has begun: no failure from then on takes the results so far away."""
+        """Whether a duel has begun.  From then on, a failure of the judge or the machine makes only the duel void."""
 
     def play(self) -> None:
         """Build, tests, benchmarks, duel, until one of them is not accepted."""
@@ -109,7 +109,7 @@ class Game:
             self.has_dueled = True
             try:
                 self._play_duel(self.champion)
-            except JudgeError as error:
+            except (JudgeError, TaskError) as error:
                 self.void_duel(error)
 
     @property
@@ -252,11 +252,12 @@ class Game:
             self.results.append(result(CaseKind.BENCHMARK, fault.case.params, self._own(fault), start))
         return None
 
-    def void_duel(self, error: JudgeError) -> None:
-        """Let the duel be void, not the judging: otherwise the champion could keep others off the board."""
+    def void_duel(self, error: PullRankError) -> None:
+        """Make the duel void, not the judging: otherwise the champion could keep others off the board."""
         assert self.champion
+        if self.duel or self.forfeit or not self.message:  # else it is void already
+            self.message = f"The duel with {self.champion.submission.login} is void: {error}"[:MAX_MESSAGE]
         self.duel = self.forfeit = None
-        self.message = f"The duel with {self.champion.submission.login} is void: {error}"[:MAX_MESSAGE]
 
     def _may_try_again(self, seconds: float) -> bool:
         """Whether there is time for another duel, and the sandbox can still start players."""

@@ -74,14 +74,18 @@ class Phase:
             raise Foul(Verdict.TIME_LIMIT_EXCEEDED, message + "cache slow work during the build.")
 
     def add_unscored(self, side: str, seconds: float) -> None:
-        """Record time of the phase that is in no sample: a side's warm-ups, and the end of its processes."""
+        """Record time of the phase that a side spent, and that is in no sample."""
         self._unscored_s[side] = self._unscored_s.get(side, 0.0) + seconds
 
-    def excess_s(self, side: str, other: str) -> tuple[float, float]:
-        """How many seconds longer than the other's a side's imports took, and the rest of what is in no sample."""
-        parts = self._importing_s, self._unscored_s
-        imports, rest = (spent.get(side, 0.0) - spent.get(other, 0.0) for spent in parts)
-        return max(0.0, imports), max(0.0, rest)
+    @property
+    def importing_s(self) -> dict[str, float]:
+        """Seconds of each side's imports, which are not part of the phase's time."""
+        return dict(self._importing_s)
+
+    @property
+    def unscored_s(self) -> dict[str, float]:
+        """Seconds of the phase in which each side did what is in no sample."""
+        return dict(self._unscored_s)
 
     def checkpoint(self) -> Callable[[], None]:
         """A function that undoes what the phase has spent from now on, for a run that does not count."""

@@ -158,7 +158,9 @@ class Runs:
             calls_per_sample=calls,
             work_s=referee.work_s / calls,
         )
-        phase.add_unscored(entry.name, calls * sum(windows[: played.warmups]) / 1e6 + player.extra_s)
+        orders = referee.orders
+        taken_s = orders.running_s - orders.starved_s + orders.gaps_s + player.extra_s
+        phase.add_unscored(entry.name, max(0.0, taken_s - calls * sum(played.samples_us) / 1e6))
         return played, other_work.share
 
     def _draw_seeds(self, windows: int, *, is_idle: bool) -> tuple[int, ...]:

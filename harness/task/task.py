@@ -22,7 +22,7 @@ from typing import Any
 
 from harness.records.errors import TaskError, did_you_mean
 from harness.records.fields import CaseKind, Param
-from harness.records.stats import DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S
+from harness.records.stats import DUEL_LOOKS
 from harness.task.faults import Faults, display
 from harness.task.formula import evaluate
 from harness.task.task_file import (
@@ -207,11 +207,8 @@ class Board:
 
     @property
     def duel_imports_s(self) -> float:
-        """Seconds that all imports of one side of a duel may take together.
-
-        The usual limit for each of the least, and the champion's excess.
-        """
-        return 2 * DUEL_LOOKS[0] * len(self.counting) * self.limits.import_s() + LONGEST_EXTENDED_DUEL_S
+        """Seconds that all imports of one side of the shortest duel may take together: the usual limit for each."""
+        return 2 * DUEL_LOOKS[0] * len(self.counting) * self.limits.import_s()
 
     def benchmarks_to_profile(self, number: int | None) -> tuple[Case, ...]:
         """The benchmarks that a profile runs: all, or the one with this number, from 1; empty if there is none."""

@@ -205,4 +205,5 @@ def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
         # A champion that fails may build and play once more, if it fails within a third of the longest duel.
         seconds += 2 * limits.compile_timeout_s + LONGEST_EXTENDED_DUEL_S / 3
         seconds += DRAWN_OUT * max(limits.ranked_timeout_s, LONGEST_EXTENDED_DUEL_S) + 2 * board.duel_imports_s
+        seconds += LONGEST_EXTENDED_DUEL_S  # what the champion's imports may take beyond the challenger's
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)
