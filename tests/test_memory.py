@@ -298,6 +298,15 @@ def test_a_measurement_that_waits_for_a_core_does_not_put_off_the_next_one(monke
     assert watched._next_look < time.monotonic() + 0.2
 
 
+def test_a_message_about_the_limit_says_what_the_cache_takes_of_it():
+    us = os.getpid()
+    watched = WatchedMemory(us, SignalFreezer(us, us), 1 << 20, lambda: 3 << 30)
+    with pytest.raises(Foul) as caught:
+        watched.look()
+    watched.close()
+    assert caught.value.message.endswith("GiB of memory; the limit is 3 GiB, of which its cache takes 3.")
+
+
 def keep_busy(seconds):
     """Use a core for this long."""
     ends = time.thread_time() + seconds

@@ -192,6 +192,14 @@ class WatchedMemory(MeasuredMemory):
         return self._read_meminfo().left + _kept_by_cores()
 
     @property
+    def _allowed(self) -> str:
+        cached_gib = round(self._cached_before / 2**30, 1)
+        if not cached_gib:
+            return super()._allowed
+        limit_gib = round((self._limit_bytes + self._cached_before) / 2**30, 1)
+        return f"the limit is {limit_gib:g} GiB, of which its cache takes {cached_gib:g}"
+
+    @property
     def _kept(self) -> int:
         return self._cached_bytes() - self._cached_before
 
