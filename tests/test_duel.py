@@ -157,8 +157,8 @@ def test_the_excess_of_a_champions_warm_ups_has_a_limit_of_its_own():
 def duel_time(phase_s, imports, unscored):
     """A duel of A with the champion B in which these seconds have passed."""
     phase = Phase("the duel", Deadline(phase_s=1000, phase_ends=time.monotonic() + 1000 - phase_s, call_s=1))
-    phase._importing_s.update(imports)
-    phase._unscored_s.update(unscored)
+    phase.importing_s.update(imports)
+    phase.unscored_s.update(unscored)
     return DuelTime(phase, "A", "B")
 
 

@@ -345,6 +345,16 @@ def test_a_player_stays_in_the_session_and_reads_its_limits(sandbox):
     assert said(sandbox, prints(expression, "import resource\nbefore = os.getsid(0)\nos.setsid()")) == "(True, (1, 1))"
 
 
+def test_a_cache_larger_than_the_memory_limit_is_the_builds_fault(sandbox, monkeypatch):
+    build = entry("open('/cache/large', 'wb').write(bytes(200 << 20))", "too much")
+    with sandbox.start_player(build, building=True) as player:
+        assert isinstance(load(player), Loaded)
+    monkeypatch.setattr(sandbox, "memory_bytes", 100 << 20)
+    with pytest.raises(Foul, match=r"left 0\.2 GiB in the cache; the memory limit is 0\.1 GiB") as caught:
+        sandbox.seal(build)
+    assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+
+
 def test_a_sealed_file_has_no_holes_to_mark(sandbox):
     """Not even a file that is too deep for a path, or in a closed folder."""
     build = """
@@ -384,8 +394,8 @@ def test_a_hole_that_cannot_be_filled_gives_later_players_no_page(sandbox, monke
         file, at = next((file, at) for file, at in holes if at < 60 << 20)
         print(mmap.mmap(file, 0, prot=mmap.PROT_READ)[at])
     """
-    said(sandbox, build, building=True, name="no room")
     monkeypatch.setattr(sandbox, "memory_bytes", 4 << 30)  # the files count towards its limit
+    said(sandbox, build, building=True, name="no room")
     with sandbox.start_player(entry(read, "no room")) as player, pytest.raises(Foul, match="SIGBUS"):
         load(player)
     sandbox.require_health()

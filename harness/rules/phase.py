@@ -42,8 +42,10 @@ class Phase:
         self.import_s = import_s
         self.imports_s = imports_s
         self._running_s: dict[str, float] = {}
-        self._importing_s: dict[str, float] = {}
-        self._unscored_s: dict[str, float] = {}
+        self.importing_s: dict[str, float] = {}
+        """Seconds of each side's imports, which are not part of the phase's time."""
+        self.unscored_s: dict[str, float] = {}
+        """Seconds of the phase in which each side did what is in no sample."""
 
     @contextlib.contextmanager
     def attribute_to(self, side: str, case: Case, orders: Orders) -> Iterator[None]:
@@ -68,33 +70,23 @@ class Phase:
         with self.deadline.paused():
             yield
         seconds = time.monotonic() - began - (player.starved_s - starved_s)
-        self._importing_s[side] = self._importing_s.get(side, 0.0) + seconds
-        if self._importing_s[side] > self.imports_s:
+        self.importing_s[side] = self.importing_s.get(side, 0.0) + seconds
+        if self.importing_s[side] > self.imports_s:
             message = f"Its imports together took more than {self.imports_s:g} s in {self.name}; "
             raise Foul(Verdict.TIME_LIMIT_EXCEEDED, message + "cache slow work during the build.")
 
     def add_unscored(self, side: str, seconds: float) -> None:
         """Record time of the phase that a side spent, and that is in no sample."""
-        self._unscored_s[side] = self._unscored_s.get(side, 0.0) + seconds
-
-    @property
-    def importing_s(self) -> dict[str, float]:
-        """Seconds of each side's imports, which are not part of the phase's time."""
-        return dict(self._importing_s)
-
-    @property
-    def unscored_s(self) -> dict[str, float]:
-        """Seconds of the phase in which each side did what is in no sample."""
-        return dict(self._unscored_s)
+        self.unscored_s[side] = self.unscored_s.get(side, 0.0) + seconds
 
     def checkpoint(self) -> Callable[[], None]:
         """A function that undoes what the phase has spent from now on, for a run that does not count."""
         charges, ends, began = dict(self._running_s), self.deadline.phase_ends, time.monotonic()
-        importing_s, unscored_s = dict(self._importing_s), dict(self._unscored_s)
+        importing_s, unscored_s = dict(self.importing_s), dict(self.unscored_s)
 
         def undo() -> None:
             self._running_s, self.deadline.phase_ends = charges, ends + time.monotonic() - began
-            self._importing_s, self._unscored_s = importing_s, unscored_s
+            self.importing_s, self.unscored_s = importing_s, unscored_s
 
         return undo
 

@@ -36,6 +36,7 @@ from harness.processes import cgroup, freezer, memory, other_work
 from harness.processes.other_work import OtherWork
 from harness.records import stale_folders
 from harness.records.errors import JudgeError
+from harness.records.verdict import Foul, Verdict
 from harness.sandbox import bubblewrap
 from harness.sandbox.confinement import Confinement
 from harness.sandbox.player_handle import PlayerHandle
@@ -384,11 +385,16 @@ class Sandbox:
         """Make an entry's cache read-only, after its build.
 
         Raises:
-            Foul: the build has left one of its files open.
+            Foul: the build has left one of its files open, or so much that no memory is left to players.
             JudgeError: the warm parent has ended.
         """
         self.warm_parent.seal(entry.cache)
-        self.warm_parent.await_warmth().seal(entry.cache)
+        health = self.warm_parent.await_warmth()
+        health.seal(entry.cache)
+        if (cached_bytes := health.cached_bytes(entry.cache)) > self.memory_bytes:
+            cached_gib, limit_gib = cached_bytes / 2**30, self.memory_bytes / 2**30
+            message = f"Its build left {cached_gib:.1f} GiB in the cache; the memory limit is {limit_gib:.1f} GiB."
+            raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, message)
 
     def has_inductor_cache(self, entry: PlayerFiles) -> bool:
         """Whether the cache of torch.compile has entries.  Any submission can make some."""
