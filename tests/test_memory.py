@@ -232,9 +232,8 @@ def test_a_player_killed_long_after_the_last_check_voids_the_judging(sandbox, ou
 
 @pytest.mark.walls
 def test_a_players_build_cache_counts_towards_its_memory_limit(sandbox):
-    build = "open('/cache/big', 'wb').write(bytes(56 << 20))\n" + "".join(
-        f"open('/cache/big{number}', 'wb').write(bytes(56 << 20))\n" for number in range(8)
-    )
+    """It leaves one megabyte of the limit."""
+    build = "".join(f"open('/cache/big{part}', 'wb').write(bytes(73 << 20))\n" for part in range(7))
     with sandbox.start_player(replace(entry(build), cache="full"), building=True) as player:
         assert isinstance(load(player), Loaded)
     sandbox.seal(replace(entry(build), cache="full"))
