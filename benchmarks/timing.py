@@ -7,7 +7,8 @@
     honest   the accepted examples of the shipped tasks, ranked: is one refused, and how wide are the intervals?
 
 With `--load`, other programs keep all cores busy, and a ranking or a duel of `aa` is void, as in a competition.  So
-`honest` ranks a file whose first ranking is void once more, without waiting for idle cores.  Other parts do not wait.
+`aa` plays the first ten void duels again without waiting for idle cores, as a board with `PULLRANK_OTHER_WORK=allow`
+does, and `honest` does so for each file whose first ranking is void.  Other parts do not wait.
 
 Everything is as in a real judging: sandbox, builds, calibration, fresh players for every run, every output checked.
 Only the warm parent, which never sees a submission, is reused between duels.  The task is made for this benchmark: one
@@ -109,6 +110,9 @@ _PLAYERS, _RUNS = 10, 3
 @click.option(
     "--duels", type=click.IntRange(1), default=200, show_default=True, help="Number of duels in aa and in power."
 )
+@click.option(
+    "--again", type=click.IntRange(0), default=10, show_default=True, help="How many void duels aa plays again."
+)
 @click.option("--judgings", type=click.IntRange(1), default=20, show_default=True, help="Number of judgings in spread.")
 @click.option("--files", type=click.IntRange(1), default=20, show_default=True, help="Number of files in honest.")
 @click.option("--rankings", type=click.IntRange(1), default=60, show_default=True, help="Number of rankings in honest.")
@@ -116,7 +120,15 @@ _PLAYERS, _RUNS = 10, 3
 @click.option("--over", default=3600.0, show_default=True, help="Seconds over which to distribute spread's judgings.")
 @click.option("--json", "out", type=click.Path(path_type=Path), help="Write all raw numbers so far to this file.")
 def main(
-    part: str, duels: int, judgings: int, files: int, rankings: int, load: str | None, over: float, out: Path | None
+    part: str,
+    duels: int,
+    again: int,
+    judgings: int,
+    files: int,
+    rankings: int,
+    load: str | None,
+    over: float,
+    out: Path | None,
 ) -> None:
     """Test the claims about times and duels on this machine.
 
@@ -129,7 +141,7 @@ def main(
     with _board() as board:
         steps: dict[str, Callable[[], None]] = {
             "cost": lambda: _measure_cost(board, raw),
-            "aa": lambda: _play_duels(board, raw, "aa", (_FULL, _FULL), duels, needs_quiet=load is not None),
+            "aa": lambda: _play_duels(board, raw, "aa", (_FULL, _FULL), duels, again=again if load else None),
             "power": lambda: _play_duels(board, raw, "power", (_TENTH_LESS, _FULL), duels),
             "spread": lambda: _judge_repeatedly(board, raw, judgings, over),
             "honest": lambda: _rank_examples(raw, files, rankings),
@@ -191,8 +203,9 @@ def _say(part: str, done: int, total: int, each_s: float, note: str) -> None:
 
 
 def _play_duels(
-    board: Board, raw: Raw, part: str, sources: tuple[str, str], duels: int, *, needs_quiet: bool = False
+    board: Board, raw: Raw, part: str, sources: tuple[str, str], duels: int, *, again: int | None = None
 ) -> None:
+    """Play duels; unless `again` is None, duels that other work makes void, and the first `again` of these again."""
     from harness.judge import open_context
     from harness.rules.context import OWN_PLAYERS
     from harness.rules.duel import play_duel
@@ -203,31 +216,37 @@ def _play_duels(
     challenger, champion = (_submission(source, f"side-{n}") for n, source in enumerate(sources))
     with open_context(board, Mode.RANKED, "bubblewrap") as context, _impatient():
         ours, theirs = context.entry("challenger", challenger), context.entry("champion", champion)
-        for done in range(1, duels + 1):
+
+        def play(*, waits: bool, is_again: bool) -> str:
+            """Play a duel, and return its interval, or `void`."""
             start = time.monotonic()
-            require_build(context, ours)
-            require_build(context, theirs)
-            if needs_quiet:
-                context.quiet = Quiet(context.sandbox.listen, OWN_PLAYERS)
+            context.quiet = Quiet(context.sandbox.listen, OWN_PLAYERS) if waits else None
             try:
                 duel = play_duel(Runs(context), ours, theirs, champion)
             except JudgeError as error:
-                if not needs_quiet:
+                if not waits:
                     raise
-                seconds = time.monotonic() - start
-                raw.add(part, seconds=seconds, ratio=None, message=str(error))
-                _say(part, done, duels, seconds, "void")
-                continue
-            seconds = time.monotonic() - start
+                raw.add(part, again=is_again, seconds=time.monotonic() - start, ratio=None, message=str(error))
+                return "void"
             raw.add(
                 part,
-                seconds=seconds,
+                again=is_again,
+                seconds=time.monotonic() - start,
                 ratio=duel.ratio.model_dump(),
                 blocks_us=duel.cases[0].block_times_us,
                 challenger_us=[run.samples_us for run in duel.cases[0].challenger],
                 champion_us=[run.samples_us for run in duel.cases[0].champion],
             )
-            _say(part, done, duels, seconds, f"{duel.ratio.low:.4f} to {duel.ratio.high:.4f}")
+            return f"{duel.ratio.low:.4f} to {duel.ratio.high:.4f}"
+
+        for done in range(1, duels + 1):
+            start = time.monotonic()
+            require_build(context, ours)
+            require_build(context, theirs)
+            said = play(waits=again is not None, is_again=False)
+            if again is not None and said == "void" and done <= again:
+                said = f"void, beside other work {play(waits=False, is_again=True)}"
+            _say(part, done, duels, time.monotonic() - start, said)
 
 
 @contextmanager
@@ -315,10 +334,12 @@ def _played(board: Board) -> Iterator[tuple[Example, Submission]]:
 def _rank(raw: Raw, board: Board, submission: Submission, example: str, *, needs_quiet: bool) -> str:
     """Rank a file once, and return its verdict, or `void`."""
     from harness.judge import judge
+    from harness.processes.other_work import OtherWorkRule
 
     start, ratio = time.monotonic(), None
+    rule = OtherWorkRule.REFUSE if needs_quiet else OtherWorkRule.ALLOW
     try:
-        judgement = judge(board, submission, Mode.RANKED, needs_quiet=needs_quiet)
+        judgement = judge(board, submission, Mode.RANKED, other_work=rule)
     except JudgeError as error:
         if not needs_quiet:
             raise

@@ -42,7 +42,7 @@ _MIN_PYTHON = (3, 11)
 _MIN_PYDANTIC = (2, 12)
 _INTERRUPTED = 130
 OTHER_WORK = "PULLRANK_OTHER_WORK"
-"""An environment variable: with the value `allow`, other work on the machine does not keep a judging from ranking."""
+"""An environment variable: what a ranked judging does about other work on the machine, `allow`, `avoid` or `refuse`."""
 
 
 def main() -> NoReturn:
@@ -133,6 +133,7 @@ def _judge(options: argparse.Namespace) -> _CommandOutput:
     _require_machine()
     try:
         from harness.judge import judge
+        from harness.processes.other_work import OtherWorkRule
         from harness.records.fields import Mode
         from harness.task.bundle import read_bundle
     except ImportError as error:
@@ -142,6 +143,10 @@ def _judge(options: argparse.Namespace) -> _CommandOutput:
     _require_this_harness(bundle.harness)
     order = bundle.order
     _say(f"request {order.id}: {order.task} on {order.gpu}, {order.mode}, file of {order.login}")
+    wanted = os.environ.get(OTHER_WORK) or OtherWorkRule.REFUSE
+    if wanted not in list(OtherWorkRule):
+        raise JudgeError(f"this machine's {OTHER_WORK} is {wanted!r}: it must be allow, avoid or refuse")
+    other_work = OtherWorkRule(wanted) if order.mode is Mode.RANKED else OtherWorkRule.ALLOW
     with bundle.open_board() as board:
         profiled = board.benchmarks_to_profile(order.case)
         if order.case and not profiled:
@@ -157,7 +162,7 @@ def _judge(options: argparse.Namespace) -> _CommandOutput:
             reports=options.reports,
             profiled=profiled,
             launches=order.launches,
-            needs_quiet=order.mode is Mode.RANKED and os.environ.get(OTHER_WORK) != "allow",
+            other_work=other_work,
         )
     verdict = judgement.verdict
     exit_code = {"AC": 0, "JE": 3}.get(verdict.value, 1)

@@ -20,6 +20,7 @@ from harness.frame import Frame, Results
 from harness.gpu.device import Device, device_of
 from harness.gpu.gpu_nodes import require_gpus
 from harness.gpu.vendor_profilers import PROFILERS, Profiler
+from harness.processes.other_work import OtherWorkRule
 from harness.records.counters import LaunchFilter
 from harness.records.errors import JudgeError, PullRankError, SubmissionError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
@@ -59,7 +60,7 @@ def judge(
     reports: Path | None = None,
     profiled: Sequence[Case] = (),
     launches: LaunchFilter | None = None,
-    needs_quiet: bool = False,
+    other_work: OtherWorkRule = OtherWorkRule.ALLOW,
 ) -> Judgement:
     """Judge one submission on one board.
 
@@ -74,8 +75,7 @@ def judge(
         profiled: the benchmarks to profile, in mode `profile`.  Default: all.
         launches: which kernel launches of a call ncu profiles, in mode `profile`.  Default: the first ones.  Other
             profilers ignore it (`require_launch_choice`).
-        needs_quiet: wait for other work on this machine, repeat runs that it disturbs, and raise JudgeError if that
-            does not help; otherwise only note it.
+        other_work: what to do about other work on this machine; `REFUSE` raises JudgeError if nothing else helps.
 
     Raises:
         TaskError: the task's own files are at fault.
@@ -106,7 +106,7 @@ def judge(
             replay,
             files=files,
             launches=launches,
-            needs_quiet=needs_quiet,
+            other_work=other_work,
         ) as context:
             from harness.rules.game import Game
 
@@ -188,11 +188,11 @@ class JudgeSession:
         sandbox: str = "auto",
         on_progress: OnProgress | None = None,
         device: Device | None = None,
-        needs_quiet: bool = False,
+        other_work: OtherWorkRule = OtherWorkRule.ALLOW,
     ) -> None:
-        """`device` replaces the board's, for a rehearsal; `needs_quiet` is as for the function `judge`."""
+        """`device` replaces the board's, for a rehearsal; `other_work` is as for the function `judge`."""
         self.board = board
-        self._needs_quiet = needs_quiet
+        self._other_work = other_work
         self._device = device
         self._sandbox = sandbox
         self._kind: SandboxKind | None = None
@@ -255,7 +255,7 @@ class JudgeSession:
                 self._choose_kind(),
                 self._on_progress,
                 self._device,
-                needs_quiet=self._needs_quiet,
+                other_work=self._other_work,
             )
             self._context = self._exits.enter_context(context)
         return self._context
@@ -283,7 +283,7 @@ def open_context(
     *,
     files: Sequence[Submission] = (),
     launches: LaunchFilter | None = None,
-    needs_quiet: bool = False,
+    other_work: OtherWorkRule = OtherWorkRule.ALLOW,
 ) -> Iterator[Context]:
     """Start the sandbox of a judging, and set up the context that its sides share.
 
@@ -312,7 +312,7 @@ def open_context(
         with device.referee_side.prepared():
             context = Context(
                 board, mode, sandbox, on_progress or (lambda _: None), recipe, device, replay, profiler,
-                needs_quiet=needs_quiet,
+                other_work=other_work,
             )  # fmt: skip
             if device.is_gpu and not context.gpu.sees and _UNWATCHED not in sandbox.missing:
                 sandbox.missing.append(_UNWATCHED)

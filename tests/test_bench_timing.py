@@ -9,7 +9,8 @@ from rich.console import Console
 from benchmarks.timing import Raw
 from benchmarks.timing_tables import tables_of, wilson
 
-DUEL = {"ratio": {"value": 0.9, "low": 0.88, "high": 0.92}, "blocks_us": [[90.0, 100.0]] * 8, "seconds": 3.0}
+BLOCKS = [[90.0, 100.0]] * 8
+DUEL = {"ratio": {"value": 0.9, "low": 0.88, "high": 0.92}, "blocks_us": BLOCKS, "seconds": 3.0, "again": False}
 LOST = {**DUEL, "ratio": {"value": 1.1, "low": 1.05, "high": 1.2}}
 JUDGING = {"ratio": {"value": 0.9, "low": 0.88, "high": 0.92}, "median_us": 90.0, "bound_us": 9.0, "seconds": 8.0}
 
@@ -37,11 +38,13 @@ def test_the_table_compares_wins_of_both_sides_with_the_claim():
 
 
 def test_a_void_duel_is_won_by_neither_side():
-    void = {"ratio": None, "seconds": 9.0, "message": "other work"}
+    void = {"ratio": None, "seconds": 9.0, "message": "other work", "again": False}
     assert "1 of 40" in shown("aa", [DUEL] + [void] * 39)
     assert "does not hold" not in shown("aa", [DUEL] + [void] * 39)
     assert "39 of 40" in shown("aa", [DUEL] + [void] * 39)
     assert "The duels" not in shown("aa", [void])
+    text = shown("aa", [void, {**LOST, "again": True}, void, {**DUEL, "again": True}])
+    assert "0 of 2" in text and "1 of 2" in text and "2 of 2" in text
 
 
 def test_the_spread_claim_needs_scores_half_as_spread_as_raw_means():

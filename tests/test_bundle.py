@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.__main__ import OTHER_WORK
 from harness.records.errors import TaskError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
@@ -388,6 +389,15 @@ def test_a_harness_other_than_the_bundles_own_judges_nothing(pyz, tmp_path):
     (tmp_path / "bundle" / "harness.pyz").write_bytes(pyz + b"\0")
     assert judge.judge("--sandbox", "none").returncode == 2
     assert "not the harness of this bundle" in judge.error
+
+
+@pytest.mark.parametrize(("value", "exit_code"), [("", 1), ("avoid", 1), ("refuse", 1), ("alow", 3)])
+def test_a_machine_says_what_to_do_about_other_work(pyz, tmp_path, monkeypatch, value, exit_code):
+    monkeypatch.setenv(OTHER_WORK, value)
+    judge = machine(tmp_path, pyz, BROKEN)
+    assert judge.judge("--sandbox", "none").returncode == exit_code
+    if exit_code == 3:
+        assert judge.error == "this machine's PULLRANK_OTHER_WORK is 'alow': it must be allow, avoid or refuse"
 
 
 def test_a_machine_without_libraries_gets_an_error_naming_them(pyz, tmp_path):

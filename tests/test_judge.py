@@ -17,7 +17,7 @@ import pytest
 
 from harness.frame import Frame
 from harness.judge import JudgeSession, judge
-from harness.processes.other_work import OtherWork
+from harness.processes.other_work import OtherWork, OtherWorkRule
 from harness.processes.starvation import LostTime, Starvation, _cpu_s
 from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind, Mode
@@ -424,9 +424,8 @@ def test_what_a_champion_leaves_behind_makes_the_duel_void_and_not_the_judging(b
     else:
         monkeypatch.setattr(Quiet, "wait", fails)
         monkeypatch.setattr(Quiet, "must_repeat", lambda *_, **__: False)
-    judgement = judge(
-        board, submission(GOOD), Mode.RANKED, champion=champion_of(SLOW), needs_quiet=failing == "company"
-    )
+    rule = OtherWorkRule.REFUSE if failing == "company" else OtherWorkRule.ALLOW
+    judgement = judge(board, submission(GOOD), Mode.RANKED, champion=champion_of(SLOW), other_work=rule)
     assert began
     assert (judgement.verdict, judgement.duel, judgement.forfeit) == (Verdict.ACCEPTED, None, None)
     assert judgement.message == "The duel with former-sample is void: something is left"

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from harness.processes.other_work import OtherWorkRule
 from harness.records.errors import JudgeError
 from harness.referee.machine import as_timed, read_machine
 from harness.referee.orders import Deadline
@@ -48,6 +49,21 @@ def test_a_judging_is_void_if_other_work_never_ends(monkeypatch):
     monkeypatch.setattr(quiet, "PATIENCE_S", 0.2)
     with pytest.raises(JudgeError, match="other work takes 90% of a core"):
         quiet_of(*[0.9] * 100).wait()
+
+
+def test_a_machine_that_is_never_idle_ranks_beside_other_work_after_a_short_wait(monkeypatch):
+    monkeypatch.setattr(quiet, "SHORT_PATIENCE_S", 0.4)
+    monkeypatch.setattr(quiet, "SHORT_PATIENCE_IN_ALL_S", 1.0)
+    waiting = Quiet(itertools.repeat(0.9).__next__, ("anchor",), OtherWorkRule.AVOID)
+    start = time.monotonic()
+    for _ in range(10):
+        waiting.wait()
+    assert 1.0 <= waiting.waited_s <= time.monotonic() - start < 3
+    anchors = [waiting.must_repeat(0.9, "anchor", "size=4") for _ in range(MAX_OWN_REPEATS + 3)]
+    assert anchors == [True] * MAX_OWN_REPEATS + [False] * 3
+    files = [waiting.must_repeat(0.9, "submission", "size=4") for _ in range(MAX_REPEATS + 3)]
+    assert files == [True] * MAX_REPEATS + [False] * 3
+    assert waiting.repeats == MAX_OWN_REPEATS + MAX_REPEATS
 
 
 def test_an_undisturbed_run_counts():

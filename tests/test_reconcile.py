@@ -120,7 +120,7 @@ BANNED = Moderated.after(
     [Moderation(id="ban-1", action=Action.BAN, user_id=7, login="alice", reason="Cheats.", by=1, at=OLD)]
 )
 THREE_DAYS, FOUR_DAYS, LONG_AGO = (NOW - timedelta(days=days) for days in (3, 4, 15))
-DUE = DueJudging(last=asked().request, reason="its duel with bob (dddddddddddd) is due")
+DUE = DueJudging(last=asked().request, reason="its duel with bob (dddddddddddd) is due", tries=2)
 WITH_ANOTHER = DueJudging(last=asked().request, reason="its duel with carol (eeeeeeeeeeee) is due")
 UNSURE = DueJudging(last=asked().request, reason="its time is provisional after 1 judging")
 STILL_UNSURE = DueJudging(last=asked().request, reason="its time is provisional after 2 judgings")
@@ -133,10 +133,17 @@ OF_BOB_ON_H100 = DueJudging(
 )
 
 
-def rematch(state: EndState | None = None, of: DueJudging = DUE, at: datetime = OLD) -> RequestStatus:
-    request = of.request(at)
-    verdict = Verdict.ACCEPTED if state is EndState.JUDGED else None
-    ending = Ending(request=request.id, state=state, verdict=verdict, at=at) if state else None
+def rematch(
+    state: EndState | None = None,
+    of: DueJudging = DUE,
+    at: datetime = OLD,
+    *,
+    attempt: int = 2,
+    verdict: Verdict = Verdict.ACCEPTED,
+) -> RequestStatus:
+    request = replace(of, last=asked(attempt=attempt - 1).request).request(at)
+    known = verdict if state is EndState.JUDGED else None
+    ending = Ending(request=request.id, state=state, verdict=known, at=at) if state else None
     return RequestStatus(request=request, ending=ending)
 
 
@@ -283,7 +290,10 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("the duel is asked for", facts(asked(JUDGED), rematch(at=LATE), duels=(DUE,)), []),
     ("has no run", facts(asked(JUDGED), rematch(), duels=(DUE,)), ["StartRun"]),
     ("merged, and has no run yet", facts(asked(JUDGED), rematch(), duels=(DUE,), pulls=()), ["StartRun"]),
-    ("it was judged, and decided nothing", facts(asked(JUDGED), rematch(JUDGED), duels=(DUE,)), []),
+    ("it was judged, and the duel was void", facts(asked(JUDGED), rematch(JUDGED), duels=(DUE,)), ["Rematch"]),
+    ("a moment ago", facts(asked(JUDGED), rematch(JUDGED, at=LATE), duels=(DUE,)), []),
+    ("it was not accepted", facts(asked(JUDGED), rematch(JUDGED, verdict=Verdict.WRONG_ANSWER), duels=(DUE,)), []),
+    ("the second was void, too", facts(asked(JUDGED), rematch(JUDGED), rematch(JUDGED, attempt=3), duels=(DUE,)), []),
     ("it failed", facts(asked(JUDGED), rematch(FAILED), duels=(DUE,), shown=telling(rematch(), "ended")), []),
     ("judged, and there is another champion", facts(asked(JUDGED), rematch(JUDGED), duels=(WITH_ANOTHER,)),
      ["Rematch"]),

@@ -1568,7 +1568,7 @@ def test_a_hosted_machine_gets_locked_libraries_and_the_torch_of_the_makefile(tm
     done = subprocess.run([BASH, RUNNER / "hosted.sh"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "path").read_text() == f"{tmp_path}/judge/bin\n"
-    assert (tmp_path / "env").read_text() == f"{OTHER_WORK}=allow\n"
+    assert (tmp_path / "env").read_text() == f"{OTHER_WORK}=avoid\n"
     libraries, torch = (line for line in log.read_text().splitlines() if line.startswith("pip"))
     assert "--require-hashes" in libraries
     assert libraries.endswith("/judge.lock")

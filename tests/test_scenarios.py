@@ -349,15 +349,17 @@ def test_a_challenger_who_beat_a_former_champion_duels_the_present_one(
     assert "Nothing to do" in settle(scene, capsys)
 
 
-def test_a_duel_is_repeated_only_once_even_without_a_result(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_duel_without_a_result_is_requested_three_times_in_all(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, second = dueled_at_once(scene)
-    settle(scene, capsys)
-    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.39))  # Not fast enough this time, so there is no duel.
     for _ in range(3):
         settle(scene, capsys)
+        scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.39))  # The duel is void.
+    settle(scene, capsys)
     assert not scene.waiting() and first_place(scene) == "bob"
     attempts = [one.request.attempt for one in scene.ledger().values() if one.request.pull_request == second.number]
-    assert attempts == [1, 2]
+    assert attempts == [1, 2, 3, 4]
 
 
 def test_a_requested_duel_survives_a_push(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,5 +22,5 @@ python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet --require-hashes --no-deps --only-binary :all: --requirement "$HERE/judge.lock"
 "$venv/bin/pip" install --quiet --only-binary :all: --index-url "$TORCH_INDEX" "$TORCH"
 echo "$venv/bin" >> "$GITHUB_PATH"
-# Nothing else runs on this machine, and its neighbours' work can't be avoided: judge beside it, and say so.
-echo "PULLRANK_OTHER_WORK=allow" >> "$GITHUB_ENV"
+# Nothing else runs on this machine, but its host may never be idle: judge beside its neighbours' work, and say so.
+echo "PULLRANK_OTHER_WORK=avoid" >> "$GITHUB_ENV"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from enum import StrEnum
 
 _TICK_NS = 12_000_000
 """A little longer than the longest tick of a kernel, which is 10 ms."""
@@ -16,6 +17,17 @@ _LISTEN_S = 0.01
 windows alone, other work would go unnoticed: it has its turns within them."""
 MAX_OTHER_WORK = 0.1
 """The share of a core that other work may take in a run.  On a quiet machine, no run of 112 had more than 0.02."""
+
+
+class OtherWorkRule(StrEnum):
+    """What a judging does about other work."""
+
+    ALLOW = "allow"
+    """Note it."""
+    AVOID = "avoid"
+    """Wait a little until it ends, and repeat runs that it disturbs, but count them in the end, and note it."""
+    REFUSE = "refuse"
+    """Wait until it ends, repeat runs that it disturbs, and if that does not help, judge later."""
 
 
 class OtherWork:

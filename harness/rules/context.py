@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_watch import GpuWatch
 from harness.gpu.vendor_profilers import Profiler
+from harness.processes.other_work import OtherWorkRule
 from harness.records.errors import JudgeError
 from harness.records.fields import MAX_MESSAGE, Mode
 from harness.records.judgement import Digests
@@ -48,7 +49,7 @@ class Context:
         replay: Replay | None = None,
         profiler: Profiler | None = None,
         *,
-        needs_quiet: bool = False,
+        other_work: OtherWorkRule = OtherWorkRule.ALLOW,
     ) -> None:
         self.board = board
         self.device = device
@@ -60,7 +61,9 @@ class Context:
         self.replay = replay
         self.reference = Reference(board, device.name)
         self.gpu = GpuWatch(device.referee_side.find_meter())
-        self.quiet = Quiet(sandbox.listen, OWN_PLAYERS) if needs_quiet else None
+        self.quiet: Quiet | None = None
+        if other_work is not OtherWorkRule.ALLOW:
+            self.quiet = Quiet(sandbox.listen, OWN_PLAYERS, other_work)
         self._referee: Referee | None = None
         self._entries: dict[tuple[str, str], PlayerFiles] = {}
         self._varies: dict[str, bool] = {}

@@ -6,6 +6,8 @@
 A submission could disturb its own runs in order to repeat those that it does not like.  So a run of a participant's
 file is played again a few times only, and then counts: other work makes only that file slower.  A disturbed run of the
 judge's own players would make the submission look faster, so it never counts; nor does one in which a call stalled.
+
+Some machines are never idle.  With `OtherWorkRule.AVOID`, the judge waits less, and if that does not help, all counts.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 
-from harness.processes.other_work import MAX_OTHER_WORK
+from harness.processes.other_work import MAX_OTHER_WORK, OtherWorkRule
 from harness.records.errors import JudgeError
 
 MAX_REPEATS = 2
@@ -25,6 +27,8 @@ PATIENCE_S = 60.0
 """How long to wait for idle cores before a run."""
 PATIENCE_IN_ALL_S = 300.0
 """How long to wait for idle cores in the whole judging."""
+SHORT_PATIENCE_S, SHORT_PATIENCE_IN_ALL_S = 5.0, 30.0
+"""The same if other work does not make the judging void."""
 _PAUSE_S = 0.05
 
 _WAY_OUT = "times beside other work cannot be ranked. Judge again when this machine is idle"
@@ -33,10 +37,13 @@ _WAY_OUT = "times beside other work cannot be ranked. Judge again when this mach
 class Quiet:
     """The patience of one judging with other work."""
 
-    def __init__(self, listen: Callable[[], float], ours: Collection[str]) -> None:
+    def __init__(
+        self, listen: Callable[[], float], ours: Collection[str], rule: OtherWorkRule = OtherWorkRule.REFUSE
+    ) -> None:
         """`listen` measures the share of a core that other work takes now; `ours` are the judge's own players."""
         self._listen = listen
         self._ours = ours
+        self._voids = rule is OtherWorkRule.REFUSE
         self._repeats: Counter[tuple[str, str]] = Counter()
         self.waited_s = 0.0
         """How long the judge waited for idle cores, in all."""
@@ -44,12 +51,16 @@ class Quiet:
         """How many runs were played again."""
 
     def wait(self) -> None:
-        """Wait until the cores are idle.  Raises JudgeError if the patience is used up."""
+        """Wait until the cores are idle.  Raises JudgeError if that takes too long and makes the judging void."""
         began, waited_s = time.monotonic(), 0.0
-        patience_s = min(PATIENCE_S, PATIENCE_IN_ALL_S - self.waited_s)
+        for_a_run_s, in_all_s = PATIENCE_S, PATIENCE_IN_ALL_S
+        if not self._voids:
+            for_a_run_s, in_all_s = SHORT_PATIENCE_S, SHORT_PATIENCE_IN_ALL_S
         while (share := self._listen()) > MAX_OTHER_WORK:
-            if waited_s > patience_s:
-                raise JudgeError(f"other work takes {share:.0%} of a core: {_WAY_OUT}")
+            if waited_s > min(for_a_run_s, in_all_s - self.waited_s):
+                if self._voids:
+                    raise JudgeError(f"other work takes {share:.0%} of a core: {_WAY_OUT}")
+                break
             time.sleep(_PAUSE_S)
             waited_s = time.monotonic() - began
         self.waited_s += waited_s
@@ -58,7 +69,7 @@ class Quiet:
         """Whether to play a run again, because of the share of a core that other work took, or a call that `stalls`.
 
         Raises:
-            JudgeError: too many runs of the judge's own players were disturbed.
+            JudgeError: too many runs of the judge's own players were disturbed, and this makes a judging void.
         """
         is_ours = side in self._ours
         if share <= MAX_OTHER_WORK and not (is_ours and stalls):
@@ -66,7 +77,7 @@ class Quiet:
         key = ("", "") if is_ours else (side, case)
         self._repeats[key] += 1
         is_enough = self._repeats[key] > (MAX_OWN_REPEATS if is_ours else MAX_REPEATS)
-        if is_enough and is_ours:
+        if is_enough and is_ours and self._voids:
             why = f"other work took {share:.0%} of a core" if share > MAX_OTHER_WORK else "a call stalled"
             raise JudgeError(f"{why} during a run of the {side}: {_WAY_OUT}")
         self.repeats += not is_enough

@@ -27,16 +27,20 @@ from scripts.standings.provisional import is_due
 from scripts.standings.rows import Row
 from scripts.standings.standings import Standings
 
+DUEL_TRIES = 3
+"""How often the bot requests a judging for a duel: the duel is void if the machine disturbs it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DueJudging:
     """A judging that is due; `last` is the newest request for the row's file.
 
-    `reason` identifies it, so that it is requested only once.
+    `reason` identifies it, so that it is requested no more than `tries` times.
     """
 
     last: Request
     reason: str
+    tries: int = 1
 
     def is_of(self, request: Request) -> bool:
         """Whether a request judges the row's file on its board."""
@@ -53,6 +57,7 @@ class RowToJudge:
 
     row: Row
     reason: str
+    tries: int = 1
 
     @property
     def pull_request(self) -> int:
@@ -70,7 +75,7 @@ class RowToJudge:
             and (one.request.pull_request, one.request.head_sha, one.request.task, one.request.gpu) == place
         )
         last = max(asked, key=lambda request: request.attempt, default=None)
-        return DueJudging(last=last, reason=self.reason) if last else None
+        return DueJudging(last=last, reason=self.reason, tries=self.tries) if last else None
 
 
 def find_due_rows(tables: Iterable[Standings]) -> Iterator[RowToJudge]:
@@ -79,7 +84,7 @@ def find_due_rows(tables: Iterable[Standings]) -> Iterator[RowToJudge]:
         if (champion := table.champion) and table.board.task.is_refereed:
             reason = f"its duel with {champion.login} ({champion.digest[:12]}) is due"
             rows = (row for row in table.rows if _is_duel_due(row, champion))
-            yield from (RowToJudge(row=row, reason=reason) for row in rows)
+            yield from (RowToJudge(row=row, reason=reason, tries=DUEL_TRIES) for row in rows)
 
 
 def _is_duel_due(row: Row, champion: Row) -> bool:

@@ -348,7 +348,7 @@ def _newest(request: Request, facts: RepositoryState) -> Request:
 
 
 def _for_duels(facts: RepositoryState) -> Iterator[Rematch]:
-    """Rematches: a row's file is judged once for each champion that it must duel, whatever the result."""
+    """Rematches: a row's file is judged for each champion that it must duel, again if the duel is void."""
     for due in facts.duels:
         if _is_to_be_asked(due, facts):
             yield Rematch(request=due.request(facts.now))
@@ -368,14 +368,21 @@ def _for_provisional(facts: RepositoryState, taken: Collection[str]) -> Iterator
 
 
 def _is_to_be_asked(due: DueJudging, facts: RepositoryState) -> bool:
-    """Whether a judging that is due was not requested before, and no other of its file goes on."""
+    """Whether a judging that is due was not requested too often before, and no other of its file goes on."""
     if facts.is_banned(due.last.user_id, due.last.login):
         return False
     history = [one for one in facts.statuses if due.is_of(one.request)]
     # A superseded rematch was no longer due then; now one is due again.
     tried = [one for one in history if not one.ending or one.ending.state is not EndState.SUPERSEDED]
-    is_asked = any(one.is_open or one.request.reason == due.reason for one in tried)
-    return not is_asked and all(one.ending and facts.is_settled(one.ending.at) for one in history)
+    asked = [one for one in tried if one.request.reason == due.reason]
+    # A failed judging has been tried again already; a file that is no longer accepted needs no duel.
+    is_enough = len(asked) >= due.tries or not all(map(_is_accepted, asked))
+    return not is_enough and all(one.ending and facts.is_settled(one.ending.at) for one in history)
+
+
+def _is_accepted(status: RequestStatus) -> bool:
+    end = status.ending
+    return bool(end and end.verdict is Verdict.ACCEPTED)
 
 
 def _ours(facts: RepositoryState) -> tuple[PullRequest, ...]:
@@ -407,7 +414,8 @@ def _for_judged(pull: PullRequest, facts: RepositoryState) -> Iterator[Step]:
 def _may_rank(status: RequestStatus) -> bool:
     """Whether it was accepted, or could not be judged."""
     end = status.ending
-    return bool(status.request.is_ranked and end and (end.state is EndState.FAILED or end.verdict is Verdict.ACCEPTED))
+    has_failed = end is not None and end.state is EndState.FAILED
+    return status.request.is_ranked and (has_failed or _is_accepted(status))
 
 
 def _lost_events(facts: RepositoryState) -> list[AskForJudging]:
