@@ -19,7 +19,14 @@ from harness.records.verdict import Verdict
 from harness.task.task import Baseline, load_task
 from scripts.bot.admission.admission import Competition, PullContents
 from scripts.bot.admission.copies import Original
-from scripts.bot.admission.path_rule import Contribution, Misplaced, SubmissionPath, TaskChange, classify
+from scripts.bot.admission.path_rule import (
+    Contribution,
+    Misplaced,
+    RemovedSubmission,
+    SubmissionPath,
+    TaskChange,
+    classify,
+)
 from scripts.bot.comment.markers import MARKER, Tone
 from scripts.bot.context import BotContext
 from scripts.bot.intake.decision import Decision, EventFacts
@@ -136,6 +143,8 @@ def refusal(decision: Decision) -> str:
         (changed(PATH), SubmissionPath),
         (changed(PATH, status="modified"), SubmissionPath),
         (changed(PATH.replace(".py", ".cu")), SubmissionPath),
+        (changed(PATH, status="removed"), RemovedSubmission),
+        (changed(PATH.replace("submission.py", "notes.md"), status="removed"), Misplaced),
         (changed("tasks/gemm/task.yml", "tasks/gemm/reference.py"), TaskChange),
         (changed("tasks/gemm/examples/accepted/submission.py"), TaskChange),
         (changed("tasks/gemm/task.yml", "README.md"), TaskChange),
@@ -186,7 +195,10 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
      ("`submission.py` is not the place for a submission", "submissions/<task>/alice/submission.py")),
     ("folder misspelled", {"files": changed("Submissions/vectoradd/alice/submission.py")},
      ("Put it at `submissions/vectoradd/alice/submission.py`",)),
-    ("removed", {"files": changed(PATH, status="removed")}, ("removing a file withdraws none", "Close")),
+    ("another's file removed", {"files": changed("submissions/vectoradd/bob/submission.py", status="removed")},
+     ("which is not your submission", "Close")),
+    ("more than the submission removed", {"files": changed(PATH, "README.md", status="removed")},
+     ("Besides your submission, this changes `README.md`",)),
     ("moved from another's folder",
      {"files": changed(PATH, status="renamed", previous="submissions/vectoradd/bob/submission.py")},
      ("This moves `submissions/vectoradd/bob/submission.py`",)),

@@ -268,6 +268,57 @@ def test_a_late_withdrawal_spares_what_was_asked_after_it(scene: Scene) -> None:
     assert row.digest == digest_of(FASTER)
 
 
+def remove(scene: Scene, author: User, owner: str = "alice", **how: Any) -> Pull:
+    """A pull request that removes a merged file, and that intake has seen."""
+    pull = scene.world.open_pull(author, {path_of(owner): None}, **how)
+    scene.intake()
+    return pull
+
+
+def test_a_pull_request_that_removes_the_file_withdraws_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    ranked(scene, scene.alice, SOURCE, ratio=0.5)
+    ranked(scene, scene.alice, FASTER, ratio=0.3)
+    ranked(scene, scene.world.add_user("bob"), BOBS, ratio=0.6)
+    waiting = scene.submit(scene.alice, SOURCE + b"# Tuned.\n")
+    pull = remove(scene, scene.alice)
+    assert rows(scene) == ["bob"] and not scene.waiting()
+    comment = scene.comment(pull.number)
+    assert "You have withdrawn from `vectoradd` on `CPU`." in comment and "when a maintainer merges" in comment
+    assert {one.reason for one in withdrawals(scene)} == {f"Removed the file in #{pull.number}."}
+    assert len(withdrawals(scene)) == 2 and scene.runs("publish.yml")
+
+    say(scene, waiting, scene.alice, "/rank")
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4))
+    assert "already withdrawn" in settle(scene, capsys)
+    scene.world.close(pull)
+    scene.world.reopen(pull)
+    scene.intake()
+    assert rows(scene) == ["bob", "alice"] and len(withdrawals(scene)) == 2
+    assert "You have withdrawn" in scene.comment(pull.number)
+
+
+def test_a_draft_that_removes_the_file_withdraws_when_it_is_ready(scene: Scene) -> None:
+    ranked(scene, scene.alice, SOURCE)
+    pull = remove(scene, scene.alice, draft=True)
+    assert "Mark the pull request as ready" in scene.comment(pull.number) and rows(scene) == ["alice"]
+    scene.world.mark_ready(pull)
+    scene.intake()
+    assert "You have withdrawn" in scene.comment(pull.number) and rows(scene) == []
+    again = remove(scene, scene.alice)
+    assert "You have no results to withdraw in `vectoradd`" in scene.comment(again.number)
+
+
+def test_only_the_author_withdraws_by_removing_the_file(scene: Scene) -> None:
+    ranked(scene, scene.alice, SOURCE)
+    pull = remove(scene, scene.world.add_user("bob"))
+    assert "which is not your submission" in scene.comment(pull.number)
+    scene.world.rename(scene.alice, "alice-moved")
+    usurper = scene.world.add_user("alice")
+    pull = remove(scene, usurper)
+    assert "belongs to another account" in scene.comment(pull.number)
+    assert rows(scene) == ["alice"] and not withdrawals(scene)
+
+
 def test_an_author_withdraws_from_one_board_and_stays_on_the_other(scene: Scene) -> None:
     pull = two_boards(scene)
     scene.intake()

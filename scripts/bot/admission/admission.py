@@ -25,6 +25,7 @@ from scripts.bot.admission.path_rule import (
     FOLDER,
     Contribution,
     Misplaced,
+    RemovedSubmission,
     SubmissionPath,
     TaskChange,
     classify,
@@ -119,7 +120,9 @@ def why_banned(user_id: int, login: str, settings: Settings, moderated: Moderate
     return ban.reason if ban else ""
 
 
-def find_entry(contents: PullContents, competition: Competition) -> SubmissionPath | TaskChange | Contribution:
+def find_entry(
+    contents: PullContents, competition: Competition
+) -> SubmissionPath | RemovedSubmission | TaskChange | Contribution:
     """The kind of a pull request, by its changed files.
 
     Raises:
@@ -131,6 +134,15 @@ def find_entry(contents: PullContents, competition: Competition) -> SubmissionPa
         renamed = f" You first took part as `{login}`, and your folders keep that name even if you rename your account."
         raise Refused(change.reason + (renamed if contents.pull.author.login != login else ""))
     return change
+
+
+def removed_task(contents: PullContents, competition: Competition) -> str:
+    """The task whose submission the author removes by their pull request; empty if it does anything else."""
+    try:
+        change = find_entry(contents, competition)
+    except Refused:
+        return ""
+    return change.task if isinstance(change, RemovedSubmission) else ""
 
 
 def admit(entry: SubmissionPath, contents: PullContents, competition: Competition) -> Admission:

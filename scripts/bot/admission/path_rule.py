@@ -1,6 +1,7 @@
 """Classify a pull request by the paths of its changed files alone.  Pure; every path is hostile text.
 
 submissions/<task>/<login>/submission.py   SubmissionPath: exactly this file, added or modified, in its author's folder
+the same file, removed                     RemovedSubmission: its author withdraws
 tasks/…                                    TaskChange: loaded now, run if a maintainer allows it
 anything else                              Contribution: left to people
 any other change in submissions/           Misplaced, with the way out
@@ -42,6 +43,14 @@ class SubmissionPath:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RemovedSubmission:
+    """The author removes their submission, `path`, and nothing else."""
+
+    task: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskChange:
     """Changed folders of `tasks/`; `rest` counts the changed files outside `tasks/`."""
 
@@ -61,7 +70,7 @@ class Misplaced:
     reason: str
 
 
-Change = SubmissionPath | TaskChange | Contribution | Misplaced
+Change = SubmissionPath | RemovedSubmission | TaskChange | Contribution | Misplaced
 
 
 def entry_path(task: str, login: str, name: str = FILE_NAMES[0]) -> str:
@@ -103,13 +112,9 @@ def _other(files: Sequence[ChangedFile]) -> TaskChange | Contribution:
 # Submissions and their faults.
 
 
-def _entry(file: ChangedFile, login: str) -> SubmissionPath | Misplaced:
+def _entry(file: ChangedFile, login: str) -> SubmissionPath | RemovedSubmission | Misplaced:
     if file.status == "removed":
-        return Misplaced(
-            reason=f"This removes {inline(file.path)}. Results are in the ledger, so removing a file withdraws none "
-            "of them. To replace the file, change it. To withdraw your result, comment `/withdraw` on the pull request "
-            "that added it. Close this pull request."
-        )
+        return _removal(file.path, login)
     if file.status == "renamed":
         return Misplaced(
             reason=f"This moves {inline(file.previous_path or '')} to {inline(file.path)}. "
@@ -128,6 +133,16 @@ def _entry(file: ChangedFile, login: str) -> SubmissionPath | Misplaced:
             f"Rename it to `{entry_path(task, login, wanted)}`."
         )
     return SubmissionPath(task=task, login=login, name=name)
+
+
+def _removal(path: str, login: str) -> RemovedSubmission | Misplaced:
+    match path.split("/"):
+        case [_, task, owner, name] if owner == login and name in FILE_NAMES and _NAME.fullmatch(task):
+            return RemovedSubmission(task=task, path=path)
+    return Misplaced(
+        reason=f"This removes {inline(path)}, which is not your submission. You can remove only your own, to withdraw "
+        "its results. Close this pull request."
+    )
 
 
 def _wrong_path(path: str, login: str) -> Misplaced:

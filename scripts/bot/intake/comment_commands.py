@@ -42,16 +42,15 @@ from scripts.bot.intake.decision import (
     make_requests,
     mode_of,
     newcomer,
-    ranked_beside,
     why_unranked,
 )
 from scripts.bot.intake.events import CommentEvent
-from scripts.bot.intake.replies import HELP, WITHDRAWAL, show
+from scripts.bot.intake.replies import COME_BACK, HELP, WITHDRAWN, show
 from scripts.bot.intake.slash import Command, SlashError, Verb
-from scripts.common.text import fence, inline
+from scripts.bot.intake.withdrawals import ranked_beside, was_obeyed, withdraw
+from scripts.common.text import fence
 from scripts.github.pulls import Comment, Reaction
-from scripts.ledger.moderation import Action, Moderation
-from scripts.ledger.request import Ending, EndState, Request
+from scripts.ledger.request import EndState, Request
 
 _SAME_MOMENT, _SOONEST_PUSH = timedelta(seconds=5), timedelta(seconds=1)
 """How much later than a comment GitHub may date the update of its pull request; and the soonest push after it."""
@@ -165,47 +164,24 @@ def _cancel(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decisio
 
 
 def _withdraw(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decision:
-    """Withdraw all ranked requests that the author made for these boards before the comment, in any pull request; once.
-
-    Includes all rematches: the bot may have requested them later, but they judge an earlier file.
-    """
-    author, moderated = facts.pull.author, facts.competition.moderated
-    if comment.author.id != author.id:
+    """Withdraw all that the author had ranked on these boards before the comment, in any pull request; once."""
+    if comment.author.id != facts.pull.author.id:
         raise Refused("Only the author of a result can withdraw it. Maintainers use `pullrank moderate`.")
     name, note = f"withdraw-{comment.id}", f"/withdraw, comment {comment.id}"
-    noted = (status.ending.note for status in facts.history if status.ending)
-    if note in noted or any(one.id.startswith(f"{name}-") for one in moderated.withdrawn.values()):
+    if was_obeyed(facts, name, note):
         return Decision(why="already withdrawn by the same comment")
-    asked = [
-        one
-        for one in ranked_beside(facts.history, facts.pull.number)
-        if (not gpus or one.request.gpu in gpus)
-        and (one.request.is_rematch or one.request.in_time_at <= comment.created_at)
-    ]
-    found = [facts.judged[one.request.id] for one in asked if one.request.id in facts.judged]
-    mine = [one for one in found if one.is_rankable and one.submission.user_id == author.id]
-    left = [one for one in mine if one.checksum not in moderated.withdrawn]
-    waiting = [one.request for one in asked if one.is_open]
-    if not (left or waiting):
+    ranked = ranked_beside(facts.history, facts.pull.number)
+    if gpus:
+        ranked = [one for one in ranked if one.request.gpu in gpus]
+    reason = f"Commented /withdraw on #{facts.pull.number}."
+    taken_back = withdraw(facts, ranked, comment.created_at, name=name, note=note, reason=reason)
+    if not taken_back:
         raise Refused(f"You have no results to withdraw {'there' if gpus else 'on the boards of this pull request'}.")
-    places = sorted({(one.task, one.gpu) for one in left} | {(one.task, one.gpu) for one in waiting})
     return Decision(
-        why=f"withdraws {len(left)} judgements",
-        withdrawals=tuple(
-            Moderation(
-                id=f"{name}-{one.checksum[:12]}",
-                action=Action.WITHDRAW,
-                judgement=one.checksum,
-                reason=f"Commented /withdraw on #{facts.pull.number}.",
-                by=author.id,
-                at=facts.now,
-            )
-            for one in left
-        ),
-        endings=tuple(
-            (one, Ending(request=one.id, state=EndState.CANCELLED, at=facts.now, note=note)) for one in waiting
-        ),
-        answer=WITHDRAWAL.format(", ".join(f"{inline(task)} on {inline(gpu)}" for task, gpu in places)),
+        why=f"withdraws {len(taken_back.decisions)} judgements",
+        withdrawals=taken_back.decisions,
+        endings=taken_back.endings,
+        answer=f"{WITHDRAWN.format(taken_back.places)} A merged file stays where it is.\n\n{COME_BACK}\n",
         reaction=Reaction.THUMBS_UP,
     )
 

@@ -35,8 +35,8 @@ class EventFacts:
 
     `now` is when we handle the event, `happened_at` when it happened by GitHub's clock.  `history` holds the author's
     requests, for this pull request and for others; `on_limited_boards` those of all authors on boards with a limit of
-    their own; `judged` has the author's judgements on this pull request's boards, by request id, if they are to be
-    withdrawn; `permission` is the commenter's.  `author_joined_at` is when a new author's account was created, if that
+    their own; `judged` has the author's judgements that could be withdrawn, by request id, if some are to be;
+    `permission` is the commenter's.  `author_joined_at` is when a new author's account was created, if that
     matters; `has_merged` whether a submission of theirs is on `main`.  `task_faults` says what is wrong with the tasks
     that a pull request changes.
     """
@@ -127,13 +127,6 @@ def end_open(facts: EventFacts, state: EndState, note: str, among: Iterable[Requ
     among = facts.of_pull if among is None else among
     open_ones = [status.request for status in among if status.is_open and not status.request.is_rematch]
     return tuple((one, Ending(request=one.id, state=state, at=facts.now, note=note)) for one in open_ones)
-
-
-def ranked_beside(history: Iterable[RequestStatus], number: int) -> list[RequestStatus]:
-    """An author's ranked requests, in any pull request, on the boards on which this one asked to rank."""
-    ranked = [status for status in history if status.request.is_ranked]
-    boards = {(one.request.task, one.request.gpu) for one in ranked if one.request.pull_request == number}
-    return [one for one in ranked if (one.request.task, one.request.gpu) in boards]
 
 
 def find_last(facts: EventFacts, gpu: str, mode: Mode) -> RequestStatus | None:

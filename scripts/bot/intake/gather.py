@@ -9,7 +9,7 @@ the checkout      settings, tasks, the merged files of others
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -17,15 +17,24 @@ from typing import TYPE_CHECKING
 
 from harness.records.judgement import Judgement
 from harness.task.task import load_task
-from scripts.bot.admission.admission import Competition, PullContents, Refused, find_entry, find_known, merged_by_others
+from scripts.bot.admission.admission import (
+    Competition,
+    PullContents,
+    Refused,
+    find_entry,
+    find_known,
+    merged_by_others,
+    removed_task,
+)
 from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
 from scripts.bot.admission.task_tree import open_tasks
 from scripts.bot.context import BotContext
-from scripts.bot.intake.decision import EventFacts, ranked_beside
+from scripts.bot.intake.decision import EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
 from scripts.bot.intake.slash import Command, Verb
+from scripts.bot.intake.withdrawals import ranked_beside, ranked_in
 from scripts.bot.report.places import LedgerBoards
 from scripts.competition.boards import offered
 from scripts.competition.settings import Settings
@@ -74,8 +83,9 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         branch.check_out(under(f"judgements/{contents.task.name}"))
         boards = tuple(map(LedgerBoards(ledger, context.root).of, offered(contents.task, context.settings.gpus).boards))
     history = ledger.requests(user_id=pull.author.id).facts
-    if is_obeyed and _verb(event) is Verb.WITHDRAW:
-        branch.check_out(these(one.request.place_of_judgement for one in ranked_beside(history, pull.number)))
+    if (is_obeyed and _verb(event) is Verb.WITHDRAW) or removed_task(contents, competition):
+        ranked = _that_may_be_withdrawn(history, contents, competition)
+        branch.check_out(these(one.request.place_of_judgement for one in ranked))
     limited = _boards_with_limits(contents, context.settings)
     if limited:
         # A request may wait for a day before it runs.
@@ -91,7 +101,7 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         permission=permission,
         task_faults=task_faults,
         standings=boards,
-        judged=_judged(history, pull, ledger),
+        judged=_judged(_that_may_be_withdrawn(history, contents, competition), ledger),
         happened_at=_happened_at(event, pull),
     )
 
@@ -165,14 +175,23 @@ def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
         history=history,
         on_limited_boards=on_limited,
         contents=contents,
-        judged=_judged(history, facts.pull, ledger),
+        judged=_judged(_that_may_be_withdrawn(history, contents, competition), ledger),
     )
 
 
-def _judged(history: Iterable[RequestStatus], pull: PullRequest, ledger: Ledger) -> dict[str, Judgement]:
-    """The author's judgements on the pull request's boards, of those that were read, by request id."""
-    asked = (one.request for one in ranked_beside(history, pull.number))
-    return {request.id: judgement for request in asked if (judgement := ledger.judgement_of(request))}
+def _that_may_be_withdrawn(
+    history: Sequence[RequestStatus], contents: PullContents, competition: Competition
+) -> list[RequestStatus]:
+    """The author's requests whose results a pull request that removes a file withdraws, or a command in another."""
+    if task := removed_task(contents, competition):
+        return ranked_in(history, task)
+    return ranked_beside(history, contents.pull.number)
+
+
+def _judged(asked: Iterable[RequestStatus], ledger: Ledger) -> dict[str, Judgement]:
+    """The judgements of requests, of those that were read, by request id."""
+    found = {one.request.id: ledger.judgement_of(one.request) for one in asked}
+    return {request: judgement for request, judgement in found.items() if judgement}
 
 
 def _is_author(event: CommentEvent, pull: PullRequest) -> bool:

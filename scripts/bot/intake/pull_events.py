@@ -6,6 +6,7 @@
     closed                   open requests are cancelled
     drafted                  open ranked requests are cancelled
     merged                   other boards still judge it: a row needs no open pull request
+    a removed submission     its author's results in the task are withdrawn, unless it is a draft
     changed tasks            loaded; run after a maintainer's /check
 
 A refusal goes at the top of the pull request's comment.
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 
 from harness.records.fields import Mode
 from scripts.bot.admission.admission import Admission, Refused, admit, find_entry, require_welcome
-from scripts.bot.admission.path_rule import Contribution, TaskChange
+from scripts.bot.admission.path_rule import Contribution, RemovedSubmission, TaskChange
 from scripts.bot.comment.markers import Notice, Tone
 from scripts.bot.intake.decision import (
     Decision,
@@ -32,6 +33,8 @@ from scripts.bot.intake.decision import (
     newcomer,
 )
 from scripts.bot.intake.events import PullAction, PullEvent
+from scripts.bot.intake.replies import COME_BACK, WITHDRAWN
+from scripts.bot.intake.withdrawals import ranked_in, was_obeyed, withdraw
 from scripts.common.text import fence, inline
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import EndState
@@ -73,6 +76,8 @@ def _after_offering(event: PullEvent, facts: EventFacts) -> Decision:
         change = find_entry(facts.contents, facts.competition)
         if isinstance(change, Contribution):
             return Decision(why="changes no submission and no task", endings=ended, is_settled=True)
+        if isinstance(change, RemovedSubmission):
+            return _withdraw(change, facts, ended)
         if isinstance(change, TaskChange):
             return Decision(why="changes tasks", endings=ended, notice=_about_tasks(change, facts))
         return _ask_by_event(event, facts, admit(change, facts.contents, facts.competition), ended)
@@ -124,6 +129,33 @@ def _tried_before(facts: EventFacts, gpus: Sequence[str], mode: Mode) -> list[Re
     """This commit's requests on these boards in another mode: of no use once the pull request is ready."""
     of_head = [status for status in facts.of_pull if status.request.head_sha == facts.pull.head_sha]
     return [status for status in of_head if status.request.gpu in gpus and status.request.mode is not mode]
+
+
+def _withdraw(change: RemovedSubmission, facts: EventFacts, ended: Endings) -> Decision:
+    """Withdraw all that the author had ranked in the task before; once for each pull request."""
+    number = facts.pull.number
+    name, note = f"withdraw-by-{number}", f"removed in #{number}"
+    if was_obeyed(facts, name, note):
+        return Decision(why="already withdrawn by the same pull request", endings=ended)
+    what = f"This removes {inline(change.path)}."
+    if facts.pull.is_draft:
+        hint = f"{what} Mark the pull request as ready for review to withdraw your results in `{change.task}`."
+        return Decision(why="a draft withdraws nothing", endings=ended, notice=Notice(text=hint, tone=Tone.REMARK))
+    superseded = {request.id for request, _ in ended}
+    ranked = [one for one in ranked_in(facts.history, change.task) if one.request.id not in superseded]
+    reason = f"Removed the file in #{number}."
+    taken_back = withdraw(facts, ranked, facts.in_time_at, name=name, note=note, reason=reason)
+    merging = "The file itself goes when a maintainer merges this pull request."
+    if not taken_back:
+        text = f"{what} You have no results to withdraw in `{change.task}`. {merging}"
+        return Decision(why="nothing to withdraw", endings=ended, notice=Notice(text=text, tone=Tone.REMARK))
+    text = f"{what} {WITHDRAWN.format(taken_back.places)} {merging}\n\n{COME_BACK}"
+    return Decision(
+        why=f"withdraws {len(taken_back.decisions)} judgements",
+        withdrawals=taken_back.decisions,
+        endings=ended + taken_back.endings,
+        notice=Notice(text=text, tone=Tone.REMARK),
+    )
 
 
 def _about_tasks(change: TaskChange, facts: EventFacts) -> Notice:

@@ -29,13 +29,14 @@ Write one command per comment, on a line of its own; `gpu=NAME` limits it to one
 Every push to a draft is tested and timed; a pull request that is ready for review is ranked.
 """
 
-WITHDRAWAL = """\
-You have withdrawn from {}. Your results there no longer rank, and open judgings there are cancelled. The site lists \
-your results as withdrawn, with the date. A merged file stays where it is.
-
-While the task is open, you can come back: comment `/rank`, or open another pull request. If a withdrawn file is \
-judged again, its earlier results count again, too.
-"""
+WITHDRAWN = (
+    "You have withdrawn from {}. Your results there no longer rank, and open judgings there are cancelled. The site "
+    "lists your results as withdrawn, with the date."
+)
+COME_BACK = (
+    "While the task is open, you can come back: comment `/rank`, or open another pull request. If a withdrawn file is "
+    "judged again, its earlier results count again, too."
+)
 
 
 def show(
