@@ -239,12 +239,14 @@ def _play_duels(
             )
             return f"{duel.ratio.low:.4f} to {duel.ratio.high:.4f}"
 
+        left = again or 0
         for done in range(1, duels + 1):
             start = time.monotonic()
             require_build(context, ours)
             require_build(context, theirs)
             said = play(waits=again is not None, is_again=False)
-            if again is not None and said == "void" and done <= again:
+            if said == "void" and left:
+                left -= 1
                 said = f"void, beside other work {play(waits=False, is_again=True)}"
             _say(part, done, duels, time.monotonic() - start, said)
 

@@ -62,8 +62,8 @@ def _cost_tables(numbers: Numbers) -> Iterator[Table]:
 
 def _aa_tables(numbers: Numbers) -> Iterator[Table]:
     """The duels, and the void ones again: those say what a board that does not wait for idle cores can expect."""
-    again = [one for one in numbers if one["again"]]
-    first = [one for one in numbers if not one["again"]]
+    again = [one for one in numbers if one.get("again")]
+    first = [one for one in numbers if not one.get("again")]
     for title, duels in (("A kernel against itself", first), ("The void duels, played beside the other work", again)):
         if duels:
             yield _wins_table(title, duels, "wins less than 5 %", lambda share: share < 0.05)

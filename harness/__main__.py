@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, NoReturn
 from harness.records.errors import JudgeError, PullRankError
 
 if TYPE_CHECKING:
+    from harness.processes.other_work import OtherWorkRule
     from harness.records.progress import Progress
 
 _MIN_PYTHON = (3, 11)
@@ -143,10 +144,6 @@ def _judge(options: argparse.Namespace) -> _CommandOutput:
     _require_this_harness(bundle.harness)
     order = bundle.order
     _say(f"request {order.id}: {order.task} on {order.gpu}, {order.mode}, file of {order.login}")
-    wanted = os.environ.get(OTHER_WORK) or OtherWorkRule.REFUSE
-    if wanted not in list(OtherWorkRule):
-        raise JudgeError(f"this machine's {OTHER_WORK} is {wanted!r}: it must be allow, avoid or refuse")
-    other_work = OtherWorkRule(wanted) if order.mode is Mode.RANKED else OtherWorkRule.ALLOW
     with bundle.open_board() as board:
         profiled = board.benchmarks_to_profile(order.case)
         if order.case and not profiled:
@@ -162,11 +159,21 @@ def _judge(options: argparse.Namespace) -> _CommandOutput:
             reports=options.reports,
             profiled=profiled,
             launches=order.launches,
-            other_work=other_work,
+            other_work=rule_of_this_machine() if order.mode is Mode.RANKED else OtherWorkRule.ALLOW,
         )
     verdict = judgement.verdict
     exit_code = {"AC": 0, "JE": 3}.get(verdict.value, 1)
     return _CommandOutput(text=judgement.to_json(), summary=f"{verdict} {verdict.label}", exit_code=exit_code)
+
+
+def rule_of_this_machine() -> OtherWorkRule:
+    """What a ranked judging does about other work here.  Raises JudgeError if the environment says nothing known."""
+    from harness.processes.other_work import OtherWorkRule
+
+    wanted = os.environ.get(OTHER_WORK) or OtherWorkRule.REFUSE
+    if wanted not in list(OtherWorkRule):
+        raise JudgeError(f"this machine's {OTHER_WORK} is {wanted!r}: it must be allow, avoid or refuse")
+    return OtherWorkRule(wanted)
 
 
 def _check(options: argparse.Namespace) -> _CommandOutput:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.__main__ import OTHER_WORK
+from harness.__main__ import OTHER_WORK, rule_of_this_machine
+from harness.processes.other_work import OtherWorkRule
 from harness.records.errors import TaskError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
@@ -391,10 +392,16 @@ def test_a_harness_other_than_the_bundles_own_judges_nothing(pyz, tmp_path):
     assert "not the harness of this bundle" in judge.error
 
 
-@pytest.mark.parametrize(("value", "exit_code"), [("", 1), ("avoid", 1), ("refuse", 1), ("alow", 3)])
-def test_a_machine_says_what_to_do_about_other_work(pyz, tmp_path, monkeypatch, value, exit_code):
+@pytest.mark.parametrize(("value", "rule"), [("", "refuse"), *((rule.value, rule.value) for rule in OtherWorkRule)])
+def test_a_machine_says_what_a_ranked_judging_does_about_other_work(monkeypatch, value, rule):
     monkeypatch.setenv(OTHER_WORK, value)
-    judge = machine(tmp_path, pyz, BROKEN)
+    assert rule_of_this_machine() is OtherWorkRule(rule)
+
+
+@pytest.mark.parametrize(("mode", "exit_code"), [("ranked", 3), ("test", 1)])
+def test_an_unknown_rule_about_other_work_is_an_error_of_ranked_judgings(pyz, tmp_path, monkeypatch, mode, exit_code):
+    monkeypatch.setenv(OTHER_WORK, "alow")
+    judge = machine(tmp_path, pyz, BROKEN, request=request(BROKEN, mode=mode))
     assert judge.judge("--sandbox", "none").returncode == exit_code
     if exit_code == 3:
         assert judge.error == "this machine's PULLRANK_OTHER_WORK is 'alow': it must be allow, avoid or refuse"

@@ -38,12 +38,13 @@ from scripts.github.pulls import ACTIONS_BOT, Account, ChangedFile, PullRequest,
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
-from scripts.ledger.request import Ending, EndState, Request, make_id
+from scripts.ledger.request import RETRY, Ending, EndState, Request, make_id
 from tests.competition import FASTER, SOURCE, Scene, of_its_board, path_of, the_board, two_boards
 from tests.github_server import Failure, Pull
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 OLD, LATE = NOW - timedelta(hours=1), NOW - timedelta(minutes=1)
+SOON = timedelta(minutes=10)
 HEAD, NEWER = "a" * 40, "b" * 40
 ALICE = Account(id=7, login="alice")
 
@@ -291,7 +292,9 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("has no run", facts(asked(JUDGED), rematch(), duels=(DUE,)), ["StartRun"]),
     ("merged, and has no run yet", facts(asked(JUDGED), rematch(), duels=(DUE,), pulls=()), ["StartRun"]),
     ("it was judged, and the duel was void", facts(asked(JUDGED), rematch(JUDGED), duels=(DUE,)), ["Rematch"]),
-    ("a moment ago", facts(asked(JUDGED), rematch(JUDGED, at=LATE), duels=(DUE,)), []),
+    ("less than an hour ago", facts(asked(JUDGED), rematch(JUDGED, at=OLD + SOON), duels=(DUE,)), []),
+    ("it failed, and was void when it was tried again",
+     facts(asked(JUDGED), rematch(FAILED), asked(JUDGED, attempt=3, reason=RETRY), duels=(DUE,)), ["Rematch"]),
     ("it was not accepted", facts(asked(JUDGED), rematch(JUDGED, verdict=Verdict.WRONG_ANSWER), duels=(DUE,)), []),
     ("the second was void, too", facts(asked(JUDGED), rematch(JUDGED), rematch(JUDGED, attempt=3), duels=(DUE,)), []),
     ("it failed", facts(asked(JUDGED), rematch(FAILED), duels=(DUE,), shown=telling(rematch(), "ended")), []),
@@ -411,8 +414,6 @@ def test_the_reconciler_catches_up_after_an_outage_a_few_at_a_time() -> None:
 
 
 # The world.
-
-SOON = timedelta(minutes=10)
 
 
 @pytest.fixture

@@ -275,7 +275,9 @@ def remove(scene: Scene, author: User, owner: str = "alice", **how: Any) -> Pull
     return pull
 
 
-def test_a_pull_request_that_removes_the_file_withdraws_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_opening_a_pull_request_that_removes_the_file_withdraws_once(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
     ranked(scene, scene.alice, SOURCE, ratio=0.5)
     ranked(scene, scene.alice, FASTER, ratio=0.3)
     ranked(scene, scene.world.add_user("bob"), BOBS, ratio=0.6)
@@ -283,13 +285,14 @@ def test_a_pull_request_that_removes_the_file_withdraws_once(scene: Scene, capsy
     pull = remove(scene, scene.alice)
     assert rows(scene) == ["bob"] and not scene.waiting()
     comment = scene.comment(pull.number)
-    assert "You have withdrawn from `vectoradd` on `CPU`." in comment and "when a maintainer merges" in comment
+    assert "You have withdrawn from `vectoradd` on `CPU`." in comment and "A maintainer can merge" in comment
     assert {one.reason for one in withdrawals(scene)} == {f"Removed the file in #{pull.number}."}
     assert len(withdrawals(scene)) == 2 and scene.runs("publish.yml")
+    assert "already withdrawn" in settle(scene, capsys) and not scene.waiting(), "what was cancelled stays so"
 
     say(scene, waiting, scene.alice, "/rank")
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4))
-    assert "already withdrawn" in settle(scene, capsys)
+    settle(scene, capsys)
     scene.world.close(pull)
     scene.world.reopen(pull)
     scene.intake()
@@ -297,15 +300,34 @@ def test_a_pull_request_that_removes_the_file_withdraws_once(scene: Scene, capsy
     assert "You have withdrawn" in scene.comment(pull.number)
 
 
-def test_a_draft_that_removes_the_file_withdraws_when_it_is_ready(scene: Scene) -> None:
-    ranked(scene, scene.alice, SOURCE)
+def test_every_other_event_of_a_removal_only_says_how_to_withdraw(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = ranked(scene, scene.alice, SOURCE)
     pull = remove(scene, scene.alice, draft=True)
-    assert "Mark the pull request as ready" in scene.comment(pull.number) and rows(scene) == ["alice"]
-    scene.world.mark_ready(pull)
+    scene.world.mark_ready(pull)  # A maintainer can do that, too.
     scene.intake()
-    assert "You have withdrawn" in scene.comment(pull.number) and rows(scene) == []
-    again = remove(scene, scene.alice)
-    assert "You have no results to withdraw in `vectoradd`" in scene.comment(again.number)
+    settle(scene, capsys)
+    assert "To withdraw your results in `vectoradd`, comment `/withdraw` here." in scene.comment(pull.number)
+    assert rows(scene) == ["alice"] and not withdrawals(scene)
+    answer = say(scene, pull, scene.alice, "/withdraw")
+    assert "You have withdrawn from `vectoradd`" in answer and "on the pull request that added the file" in answer
+    assert rows(scene) == [] and scene.world.git.read("main", path_of("alice")) == SOURCE
+    assert "no results to withdraw in `vectoradd`" in say(scene, pull, scene.alice, "/withdraw")
+    say(scene, first, scene.alice, "/rank")
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    settle(scene, capsys)
+    assert rows(scene) == ["alice"], "what is ranked later stays"
+
+
+def test_a_removal_that_was_closed_before_the_bot_saw_it_withdraws_nothing(scene: Scene) -> None:
+    ranked(scene, scene.alice, SOURCE)
+    pull = scene.world.open_pull(scene.alice, {path_of("alice"): None})
+    opened = scene.events.pop()
+    scene.world.close(pull)
+    scene.intake()
+    scene.hear(opened)
+    assert rows(scene) == ["alice"] and not withdrawals(scene)
 
 
 def test_only_the_author_withdraws_by_removing_the_file(scene: Scene) -> None:
@@ -404,10 +426,13 @@ def test_a_duel_without_a_result_is_requested_three_times_in_all(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, second = dueled_at_once(scene)
-    for _ in range(3):
+    for pause in (SOON, timedelta(hours=2), timedelta(hours=8)):
         settle(scene, capsys)
-        scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.39))  # The duel is void.
-    settle(scene, capsys)
+        if pause > SOON:
+            assert not scene.waiting(), "there is a pause between two"
+            assert scene.reconcile(after=pause) == 0
+        scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.39))  # Not fast enough this time, so there is no duel.
+    assert scene.reconcile(after=timedelta(hours=30)) == 0
     assert not scene.waiting() and first_place(scene) == "bob"
     attempts = [one.request.attempt for one in scene.ledger().values() if one.request.pull_request == second.number]
     assert attempts == [1, 2, 3, 4]

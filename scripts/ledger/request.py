@@ -184,7 +184,7 @@ class EndState(StrEnum):
 WITHDRAWN = (EndState.SUPERSEDED, EndState.CANCELLED)
 """It was withdrawn, even if a machine is still judging."""
 BY_COMMAND = "/"
-"""The start of an ending's note if somebody asked for it: `/cancel` or `/withdraw`."""
+"""The start of an ending's note if somebody asked for it: `/cancel`, `/withdraw`, or the removal of the file."""
 
 
 class Ending(Fact):

@@ -120,7 +120,7 @@ class PullStatus:
 
 
 def is_submission(github: GitHub, pull: PullRequest) -> bool:
-    """Whether the bot answers a pull request: it submits a file, or tries to."""
+    """Whether a pull request submits a file, or tries to."""
     return isinstance(classify(github.changed_files(pull.number), pull.author.login), SubmissionPath | Misplaced)
 
 

@@ -23,6 +23,7 @@ from scripts.bot.admission.admission import (
     admit,
     find_entry,
     folder_of,
+    removed_task,
     require_gpus,
     require_welcome,
 )
@@ -45,9 +46,9 @@ from scripts.bot.intake.decision import (
     why_unranked,
 )
 from scripts.bot.intake.events import CommentEvent
-from scripts.bot.intake.replies import COME_BACK, HELP, WITHDRAWN, show
+from scripts.bot.intake.replies import COME_BACK, COME_BACK_AFTER_REMOVAL, HELP, WITHDRAWN, show
 from scripts.bot.intake.slash import Command, SlashError, Verb
-from scripts.bot.intake.withdrawals import ranked_beside, was_obeyed, withdraw
+from scripts.bot.intake.withdrawals import ranked_beside, ranked_in, was_obeyed, withdraw
 from scripts.common.text import fence
 from scripts.github.pulls import Comment, Reaction
 from scripts.ledger.request import EndState, Request
@@ -170,18 +171,21 @@ def _withdraw(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decis
     name, note = f"withdraw-{comment.id}", f"/withdraw, comment {comment.id}"
     if was_obeyed(facts, name, note):
         return Decision(why="already withdrawn by the same comment")
-    ranked = ranked_beside(facts.history, facts.pull.number)
+    removed = removed_task(facts.contents, facts.competition)
+    ranked = ranked_in(facts.history, removed) if removed else ranked_beside(facts.history, facts.pull.number)
     if gpus:
         ranked = [one for one in ranked if one.request.gpu in gpus]
     reason = f"Commented /withdraw on #{facts.pull.number}."
     taken_back = withdraw(facts, ranked, comment.created_at, name=name, note=note, reason=reason)
     if not taken_back:
-        raise Refused(f"You have no results to withdraw {'there' if gpus else 'on the boards of this pull request'}.")
+        where = f"in `{removed}`" if removed else "on the boards of this pull request"
+        raise Refused(f"You have no results to withdraw {'there' if gpus else where}.")
+    merged = COME_BACK_AFTER_REMOVAL if removed else f"A merged file does not change.\n\n{COME_BACK}"
     return Decision(
         why=f"withdraws {len(taken_back.decisions)} judgements",
         withdrawals=taken_back.decisions,
         endings=taken_back.endings,
-        answer=f"{WITHDRAWN.format(taken_back.places)} A merged file stays where it is.\n\n{COME_BACK}\n",
+        answer=f"{WITHDRAWN.format(taken_back.places)} {merged}\n",
         reaction=Reaction.THUMBS_UP,
     )
 

@@ -1,7 +1,7 @@
 """Read what a decision about an event needs, with as few API requests as possible.
 
 ledger            participants, the author's requests, maintainers' decisions, who offered a file first; all requests
-                  on boards with a limit; for /show and /withdraw judgements
+                  on boards with a limit; for /show and withdrawals judgements
 GitHub            the commenter's permission; a new author's age, if there is a limit
 the fork, by git  the changed files, and a submission's bytes
 the checkout      settings, tasks, the merged files of others
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 _WITHOUT_FILES = frozenset({Verb.HELP, Verb.CANCEL, Verb.WITHDRAW, Verb.CI})
-"""Commands that need none of the pull request's files."""
+"""Commands that need none of the pull request's files; but `/withdraw` does if nothing of it was to be ranked."""
 
 
 def _verb(event: Event) -> Verb | None:
@@ -73,7 +73,8 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     permission = _permission(event, pull, context.github)
     is_obeyed = permission.can_write or not isinstance(event, CommentEvent) or _is_author(event, pull)
     contents, task_faults = PullContents(pull=pull), ""
-    if is_obeyed and _needs_files(event):
+    history = ledger.requests(user_id=pull.author.id).facts
+    if is_obeyed and _needs_files(event, history, pull):
         with context.open_fork() as fork:
             contents, task_faults = _read_contents(event, pull, competition, context, fork)
         if contents.source:
@@ -82,7 +83,6 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     if contents.task and _verb(event) is Verb.SHOW:
         branch.check_out(under(f"judgements/{contents.task.name}"))
         boards = tuple(map(LedgerBoards(ledger, context.root).of, offered(contents.task, context.settings.gpus).boards))
-    history = ledger.requests(user_id=pull.author.id).facts
     if (is_obeyed and _verb(event) is Verb.WITHDRAW) or removed_task(contents, competition):
         ranked = _that_may_be_withdrawn(history, contents, competition)
         branch.check_out(these(one.request.place_of_judgement for one in ranked))
@@ -206,11 +206,12 @@ def _permission(event: Event, pull: PullRequest, github: GitHub) -> Permission:
     return github.permission_of(event.comment.author)
 
 
-def _needs_files(event: Event) -> bool:
+def _needs_files(event: Event, history: Sequence[RequestStatus], pull: PullRequest) -> bool:
     if isinstance(event, PullEvent):
         return event.action not in (PullAction.CLOSED, PullAction.DRAFTED) and event.pull.is_open
     verb = _verb(event)
-    return verb is not None and verb not in _WITHOUT_FILES
+    may_remove = verb is Verb.WITHDRAW and not ranked_beside(history, pull.number)
+    return may_remove or (verb is not None and verb not in _WITHOUT_FILES)
 
 
 def _read_contents(
@@ -218,6 +219,8 @@ def _read_contents(
 ) -> tuple[PullContents, str]:
     """The changed files; also a submission's bytes, or the faults of tasks."""
     contents = PullContents(pull=pull, files=fork.changes(pull.head_sha))
+    if _verb(event) is Verb.WITHDRAW:
+        return contents, ""
     try:
         change = find_entry(contents, competition)
     except Refused:

@@ -134,7 +134,7 @@ def _decide(event: Event, facts: EventFacts, github: GitHub) -> Decision:
 def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: EventFacts) -> bool:
     """Whether the pull request's current state is worth a request."""
     is_late = facts.now - pull.updated_at > LATE and bool(decision.requests or decision.endings)
-    return is_late or any(one.request.asked_at > pull.updated_at for one in facts.of_pull)
+    return is_late or bool(decision.withdrawals) or any(one.request.asked_at > pull.updated_at for one in facts.of_pull)
 
 
 def _append(decision: Decision, ledger: Ledger) -> bool:

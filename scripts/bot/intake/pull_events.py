@@ -6,7 +6,8 @@
     closed                   open requests are cancelled
     drafted                  open ranked requests are cancelled
     merged                   other boards still judge it: a row needs no open pull request
-    a removed submission     its author's results in the task are withdrawn, unless it is a draft
+    a removed submission     its author's results in the task are withdrawn when they open it as ready for review;
+                             after any other event, the notice says how to withdraw them
     changed tasks            loaded; run after a maintainer's /check
 
 A refusal goes at the top of the pull request's comment.
@@ -33,11 +34,11 @@ from scripts.bot.intake.decision import (
     newcomer,
 )
 from scripts.bot.intake.events import PullAction, PullEvent
-from scripts.bot.intake.replies import COME_BACK, WITHDRAWN
+from scripts.bot.intake.replies import COME_BACK_AFTER_REMOVAL, WITHDRAWN
 from scripts.bot.intake.withdrawals import ranked_in, was_obeyed, withdraw
 from scripts.common.text import fence, inline
 from scripts.ledger.ledger import RequestStatus
-from scripts.ledger.request import EndState
+from scripts.ledger.request import BY_COMMAND, EndState
 
 
 def decide_on_pull(event: PullEvent, facts: EventFacts) -> Decision:
@@ -77,7 +78,7 @@ def _after_offering(event: PullEvent, facts: EventFacts) -> Decision:
         if isinstance(change, Contribution):
             return Decision(why="changes no submission and no task", endings=ended, is_settled=True)
         if isinstance(change, RemovedSubmission):
-            return _withdraw(change, facts, ended)
+            return _after_removing(event, change, facts, ended)
         if isinstance(change, TaskChange):
             return Decision(why="changes tasks", endings=ended, notice=_about_tasks(change, facts))
         return _ask_by_event(event, facts, admit(change, facts.contents, facts.competition), ended)
@@ -131,25 +132,25 @@ def _tried_before(facts: EventFacts, gpus: Sequence[str], mode: Mode) -> list[Re
     return [status for status in of_head if status.request.gpu in gpus and status.request.mode is not mode]
 
 
-def _withdraw(change: RemovedSubmission, facts: EventFacts, ended: Endings) -> Decision:
-    """Withdraw all that the author had ranked in the task before; once for each pull request."""
-    number = facts.pull.number
-    name, note = f"withdraw-by-{number}", f"removed in #{number}"
+def _after_removing(event: PullEvent, change: RemovedSubmission, facts: EventFacts, ended: Endings) -> Decision:
+    """Withdraw the author's results in the task, once, if the author asks for it beyond doubt: by opening this.
+
+    Others may push to the branch, or mark the pull request as ready; and a push may be a mistake.
+    """
+    what, number = f"This removes {inline(change.path)}.", facts.pull.number
+    name, note = f"withdraw-by-{number}", f"{BY_COMMAND}withdraw, by opening #{number}"
     if was_obeyed(facts, name, note):
         return Decision(why="already withdrawn by the same pull request", endings=ended)
-    what = f"This removes {inline(change.path)}."
-    if facts.pull.is_draft:
-        hint = f"{what} Mark the pull request as ready for review to withdraw your results in `{change.task}`."
-        return Decision(why="a draft withdraws nothing", endings=ended, notice=Notice(text=hint, tone=Tone.REMARK))
-    superseded = {request.id for request, _ in ended}
-    ranked = [one for one in ranked_in(facts.history, change.task) if one.request.id not in superseded]
-    reason = f"Removed the file in #{number}."
-    taken_back = withdraw(facts, ranked, facts.in_time_at, name=name, note=note, reason=reason)
-    merging = "The file itself goes when a maintainer merges this pull request."
+    taken_back = None
+    if event.action is PullAction.OPENED and not facts.pull.is_draft:
+        superseded = {request.id for request, _ in ended}
+        ranked = [one for one in ranked_in(facts.history, change.task) if one.request.id not in superseded]
+        reason = f"Removed the file in #{number}."
+        taken_back = withdraw(facts, ranked, facts.in_time_at, name=name, note=note, reason=reason)
     if not taken_back:
-        text = f"{what} You have no results to withdraw in `{change.task}`. {merging}"
-        return Decision(why="nothing to withdraw", endings=ended, notice=Notice(text=text, tone=Tone.REMARK))
-    text = f"{what} {WITHDRAWN.format(taken_back.places)} {merging}\n\n{COME_BACK}"
+        text = f"{what} To withdraw your results in `{change.task}`, comment `/withdraw` here."
+        return Decision(why="withdraws nothing", endings=ended, notice=Notice(text=text, tone=Tone.REMARK))
+    text = f"{what} {WITHDRAWN.format(taken_back.places)}\n\n{COME_BACK_AFTER_REMOVAL}"
     return Decision(
         why=f"withdraws {len(taken_back.decisions)} judgements",
         withdrawals=taken_back.decisions,

@@ -33,6 +33,10 @@ WITHDRAWN = (
     "You have withdrawn from {}. Your results there no longer rank, and open judgings there are cancelled. The site "
     "lists your results as withdrawn, with the date."
 )
+COME_BACK_AFTER_REMOVAL = (
+    "A maintainer can merge this pull request, which removes the file. While the task is open, you can come back: "
+    "comment `/rank` on the pull request that added the file. Its earlier results count again, too."
+)
 COME_BACK = (
     "While the task is open, you can come back: comment `/rank`, or open another pull request. If a withdrawn file is "
     "judged again, its earlier results count again, too."

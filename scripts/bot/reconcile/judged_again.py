@@ -28,7 +28,8 @@ from scripts.standings.rows import Row
 from scripts.standings.standings import Standings
 
 DUEL_TRIES = 3
-"""How often the bot requests a judging for a duel: the duel is void if the machine disturbs it."""
+"""How often the bot requests a judging for a duel, with pauses as for provisional rows: the duel may be void, or not be
+played because the file was slower that time."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,7 @@ from scripts.github.pulls import PullRequest, WorkflowRun
 from scripts.ledger.ledger import LedgerFault, RequestStatus
 from scripts.ledger.moderation import Moderated, Moderation
 from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
+from scripts.standings.provisional import PAUSES
 
 PATIENCE = timedelta(minutes=5)
 """Leave younger things alone: another run may still be working on them."""
@@ -374,10 +375,15 @@ def _is_to_be_asked(due: DueJudging, facts: RepositoryState) -> bool:
     history = [one for one in facts.statuses if due.is_of(one.request)]
     # A superseded rematch was no longer due then; now one is due again.
     tried = [one for one in history if not one.ending or one.ending.state is not EndState.SUPERSEDED]
-    asked = [one for one in tried if one.request.reason == due.reason]
-    # A failed judging has been tried again already; a file that is no longer accepted needs no duel.
-    is_enough = len(asked) >= due.tries or not all(map(_is_accepted, asked))
-    return not is_enough and all(one.ending and facts.is_settled(one.ending.at) for one in history)
+    count = sum(one.request.reason == due.reason for one in tried)
+    if not all(one.ending and facts.is_settled(one.ending.at) for one in history):
+        return False
+    return not count or (count < due.tries and _is_worth_another(tried[-1], count, facts.now))
+
+
+def _is_worth_another(last: RequestStatus, count: int, now: datetime) -> bool:
+    """Whether to judge a file again, though its last judging did not do; a file that is no longer accepted is not."""
+    return _is_accepted(last) and bool(last.ending and last.ending.at + PAUSES[count - 1] <= now)
 
 
 def _is_accepted(status: RequestStatus) -> bool:
