@@ -246,11 +246,11 @@ def test_a_call_is_charged_for_the_time_beyond_its_steps_limits(late, extra_us):
     assert charged_us([call(), call(**late)], IDLE) == pytest.approx((500, 500 + extra_us))
 
 
-def test_a_few_stalls_of_the_idle_player_leave_the_limits_as_they_are():
+def test_a_few_stalls_of_the_idle_player_do_not_change_the_charge_but_prevent_blame():
     stalled = IDLE[:8] + [call(inside_us=1.0, beside_us=1e5, sweep_us=1e5, fill_us=1e5, fetch_us=1e5)] * 2
     for late in ({"beside_us": 9000.0}, {"sweep_us": 9000.0}, {"fill_us": 9000.0}, {"fetch_us": 9000.0}):
         assert charged_us([call(**late)], stalled) == charged_us([call(**late)], IDLE)
-        assert find_lie([call(**late)] * 10, stalled)
+        assert find_lie([call(**late)] * 10, IDLE) and not find_lie([call(**late)] * 10, stalled), "a busy machine"
 
 
 def test_a_lie_in_half_of_the_calls_widens_the_bound():
@@ -363,7 +363,7 @@ def test_a_device_left_busy_by_a_stopped_player_exposes_the_cheat(tmp_path):
         caught = session.judge(submission(f"{leaves}    return data + 1\n"), Mode.BENCHMARK)
         honest = session.judge(submission(GOOD), Mode.BENCHMARK, pairs=2)
     assert caught.verdict is Verdict.SECURITY_VIOLATION
-    assert "the referee's own work on it took 2000.0 µs; with an idle process, 40.0 µs" in caught.message
+    assert "the referee's own work on it took 2000.0 µs; with an idle process, at most 40.0 µs" in caught.message
     assert honest.verdict is Verdict.ACCEPTED
 
 

@@ -296,7 +296,9 @@ PLANS: list[tuple[str, RepositoryState, list[str]]] = [
     ("it failed, and was void when it was tried again",
      facts(asked(JUDGED), rematch(FAILED), asked(JUDGED, attempt=3, reason=RETRY), duels=(DUE,)), ["Rematch"]),
     ("it was not accepted", facts(asked(JUDGED), rematch(JUDGED, verdict=Verdict.WRONG_ANSWER), duels=(DUE,)), []),
-    ("the second was void, too", facts(asked(JUDGED), rematch(JUDGED), rematch(JUDGED, attempt=3), duels=(DUE,)), []),
+    ("the second was void, too",
+     facts(asked(JUDGED, at=LONG_AGO), rematch(JUDGED, at=FOUR_DAYS), rematch(JUDGED, attempt=3, at=THREE_DAYS),
+           duels=(DUE,)), []),
     ("it failed", facts(asked(JUDGED), rematch(FAILED), duels=(DUE,), shown=telling(rematch(), "ended")), []),
     ("judged, and there is another champion", facts(asked(JUDGED), rematch(JUDGED), duels=(WITH_ANOTHER,)),
      ["Rematch"]),
@@ -431,6 +433,12 @@ def settle(scene: Scene, capsys: pytest.CaptureFixture[str]) -> str:
     """Reconcile, ten minutes later; returns the output."""
     assert scene.reconcile(after=SOON) == 0
     return capsys.readouterr().out
+
+
+def test_the_order_in_which_requests_are_read_does_not_decide_when_a_duel_is_requested_again() -> None:
+    first = asked(JUDGED, at=FOUR_DAYS)
+    for again in (rematch(JUDGED, at=OLD + SOON), rematch(JUDGED, verdict=Verdict.WRONG_ANSWER)):
+        assert "Rematch" not in names(plan(facts(again, first, duels=(DUE,), pulls=())))
 
 
 def test_a_rematch_is_a_new_attempt_that_the_bot_asks_for() -> None:

@@ -311,13 +311,26 @@ def test_every_other_event_of_a_removal_only_says_how_to_withdraw(
     assert "To withdraw your results in `vectoradd`, comment `/withdraw` here." in scene.comment(pull.number)
     assert rows(scene) == ["alice"] and not withdrawals(scene)
     answer = say(scene, pull, scene.alice, "/withdraw")
-    assert "You have withdrawn from `vectoradd`" in answer and "on the pull request that added the file" in answer
+    assert "You have withdrawn from `vectoradd`" in answer and "on the pull request of the file" in answer
     assert rows(scene) == [] and scene.world.git.read("main", path_of("alice")) == SOURCE
     assert "no results to withdraw in `vectoradd`" in say(scene, pull, scene.alice, "/withdraw")
     say(scene, first, scene.alice, "/rank")
     scene.evaluate(scene.waiting()[0], scene.honest())
     settle(scene, capsys)
     assert rows(scene) == ["alice"], "what is ranked later stays"
+
+
+def test_withdraw_in_a_pull_request_that_has_come_to_remove_a_file_covers_the_task_of_that_file(
+    scene: Scene,
+) -> None:
+    ranked(scene, scene.alice, SOURCE, ratio=0.5)
+    pull = ranked(scene, scene.alice, FASTER, ratio=0.6)
+    scene.world.push(pull, {path_of("alice"): None})
+    scene.intake()
+    assert "comment `/withdraw` here" in scene.comment(pull.number)
+    answer = say(scene, pull, scene.alice, "/withdraw")
+    assert "You have withdrawn from `vectoradd`" in answer and "A maintainer can merge" in answer
+    assert rows(scene) == []
 
 
 def test_a_removal_that_was_closed_before_the_bot_saw_it_withdraws_nothing(scene: Scene) -> None:

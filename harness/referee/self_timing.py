@@ -31,7 +31,10 @@ from harness.records.stats import median
 
 _FACTOR = 3.0
 _SLACK_US = 1000.0
-"""A step may take three times as long as an idle player's, plus a millisecond: stalls of the machine are no foul."""
+"""A step may take three times as long as an idle player's, plus a millisecond: stalls of the machine are no foul.
+
+A call is charged by the upper quartile of the idle player's samples, so that one stall gives a liar no room.  A player
+is blamed by the slowest of them, so that a busy machine is not taken for a lie."""
 _SHARE = 0.25
 """A call may take this share of its own time in addition inside the window: for launches and freeing memory."""
 _SWEEP_SLACK_US = 200.0
@@ -76,12 +79,16 @@ class _CallStep:
         return max(0.0, self.took(call) - other_work * self.within(call) - self.limit(call))
 
 
-def _steps(idle: Sequence[Outside]) -> tuple[_CallStep, ...]:
-    """The steps with the limits that an idle player's samples give, for inputs of the same shapes."""
-    beside_us = _upper_quartile(_beside_us(call) - call.delay_us for call in idle)
-    sweep_us = _upper_quartile(call.sweep_us for call in idle)
-    fill_us = _upper_quartile(call.fill_us for call in idle)
-    fetch_us = _upper_quartile(call.fetch_us for call in idle)
+def _steps(idle: Sequence[Outside], of_idle: Callable[[Iterable[float]], float]) -> tuple[_CallStep, ...]:
+    """The steps with the limits that an idle player's samples give, for inputs of the same shapes.
+
+    Args:
+        of_idle: chooses how long a step of the idle player takes, of all its samples.
+    """
+    beside_us = of_idle(_beside_us(call) - call.delay_us for call in idle)
+    sweep_us = of_idle(call.sweep_us for call in idle)
+    fill_us = of_idle(call.fill_us for call in idle)
+    fetch_us = of_idle(call.fetch_us for call in idle)
     fetched_bytes = max(1, *(call.fetched_bytes for call in idle))
     return (
         _CallStep(
@@ -89,34 +96,34 @@ def _steps(idle: Sequence[Outside]) -> tuple[_CallStep, ...]:
             within=lambda call: call.window_us,
             limit=lambda call: _FACTOR * beside_us + _SLACK_US + _SHARE * call.inside_us,
             message="The process reported {inside:.1f} µs per call. The referee measured {took:.1f} µs more than that; "
-            f"for an idle process, {beside_us:.1f} µs.",
+            f"for an idle process, at most {beside_us:.1f} µs.",
         ),
         _CallStep(
             took=lambda call: call.sweep_us,
             within=lambda call: call.sweep_us,
             limit=lambda _: _FACTOR * sweep_us + _SWEEP_SLACK_US,
             message="The device was busy while the process was stopped: the referee's own work on it took {took:.1f} "
-            f"µs; with an idle process, {sweep_us:.1f} µs.",
+            f"µs; with an idle process, at most {sweep_us:.1f} µs.",
         ),
         _CallStep(
             took=lambda call: call.fill_us,
             within=lambda call: call.fill_us,
             limit=lambda _: _FACTOR * fill_us + _SLACK_US,
             message="The process took {took:.1f} µs to receive its inputs, outside its own time; "
-            f"an idle process takes {fill_us:.1f} µs.",
+            f"an idle process takes at most {fill_us:.1f} µs.",
         ),
         _CallStep(
             took=lambda call: call.fetch_us,
             within=lambda call: call.fetch_us,
             limit=lambda call: _FACTOR * fetch_us * max(1.0, call.fetched_bytes / fetched_bytes) + _SLACK_US,
             message="The process took {took:.1f} µs to return its outputs, outside its own time; "
-            f"an idle process takes {fetch_us:.1f} µs.",
+            f"an idle process takes at most {fetch_us:.1f} µs.",
         ),
     )
 
 
 def _upper_quartile(values: Iterable[float]) -> float:
-    """What three of four values do not exceed.  One stall of an idle player would make the slowest a loose limit."""
+    """The value that three of four do not exceed."""
     ascending = sorted(values)
     return ascending[(3 * len(ascending) - 1) // 4]
 
@@ -131,7 +138,7 @@ def charged_us(calls: Sequence[Outside], idle: Sequence[Outside]) -> tuple[float
     Args:
         idle: the samples of an idle player, with inputs of the same shapes.
     """
-    steps = _steps(idle)
+    steps = _steps(idle, _upper_quartile)
     return tuple(call.inside_us + sum(step.excess_us(call) for step in steps) for call in calls)
 
 
@@ -149,7 +156,7 @@ def find_lie(calls: Sequence[Outside], idle: Sequence[Outside], other_work: floa
                 f"The process reported {call.inside_us:.1f} µs for a call that took {call.window_us:.1f} µs in all: "
                 "the clock in the process was changed."
             )
-    for step in _steps(idle):
+    for step in _steps(idle, max):
         if 2 * sum(step.excess_us(call, other_work) > 0 for call in calls) > len(calls):
             took, inside = median(map(step.took, calls)), median([call.inside_us for call in calls])
             return step.message.format(took=took, inside=inside)

@@ -50,8 +50,8 @@ from scripts.standings.standings import Standings
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
-_WITHOUT_FILES = frozenset({Verb.HELP, Verb.CANCEL, Verb.WITHDRAW, Verb.CI})
-"""Commands that need none of the pull request's files; but `/withdraw` does if nothing of it was to be ranked."""
+_WITHOUT_FILES = frozenset({Verb.HELP, Verb.CANCEL, Verb.CI})
+"""Commands that need none of the pull request's files."""
 
 
 def _verb(event: Event) -> Verb | None:
@@ -74,7 +74,7 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     is_obeyed = permission.can_write or not isinstance(event, CommentEvent) or _is_author(event, pull)
     contents, task_faults = PullContents(pull=pull), ""
     history = ledger.requests(user_id=pull.author.id).facts
-    if is_obeyed and _needs_files(event, history, pull):
+    if is_obeyed and _needs_files(event):
         with context.open_fork() as fork:
             contents, task_faults = _read_contents(event, pull, competition, context, fork)
         if contents.source:
@@ -206,12 +206,11 @@ def _permission(event: Event, pull: PullRequest, github: GitHub) -> Permission:
     return github.permission_of(event.comment.author)
 
 
-def _needs_files(event: Event, history: Sequence[RequestStatus], pull: PullRequest) -> bool:
+def _needs_files(event: Event) -> bool:
     if isinstance(event, PullEvent):
         return event.action not in (PullAction.CLOSED, PullAction.DRAFTED) and event.pull.is_open
     verb = _verb(event)
-    may_remove = verb is Verb.WITHDRAW and not ranked_beside(history, pull.number)
-    return may_remove or (verb is not None and verb not in _WITHOUT_FILES)
+    return verb is not None and verb not in _WITHOUT_FILES
 
 
 def _read_contents(

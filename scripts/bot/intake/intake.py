@@ -33,7 +33,7 @@ from scripts.github.start_workflow import start_workflow
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.names import account_of, either, requests_of, under
-from scripts.ledger.request import EndState, Request
+from scripts.ledger.request import BY_COMMAND, EndState, Request
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -134,7 +134,10 @@ def _decide(event: Event, facts: EventFacts, github: GitHub) -> Decision:
 def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: EventFacts) -> bool:
     """Whether the pull request's current state is worth a request."""
     is_late = facts.now - pull.updated_at > LATE and bool(decision.requests or decision.endings)
-    return is_late or bool(decision.withdrawals) or any(one.request.asked_at > pull.updated_at for one in facts.of_pull)
+    # The reconciler requests again what a late event ends by mistake, but not what an author withdraws.
+    withdraws = decision.withdrawals or any(ending.note.startswith(BY_COMMAND) for _, ending in decision.endings)
+    is_behind = any(one.request.asked_at > pull.updated_at for one in facts.of_pull)
+    return is_late or bool(withdraws) or is_behind
 
 
 def _append(decision: Decision, ledger: Ledger) -> bool:

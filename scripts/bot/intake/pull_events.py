@@ -141,13 +141,14 @@ def _after_removing(event: PullEvent, change: RemovedSubmission, facts: EventFac
     name, note = f"withdraw-by-{number}", f"{BY_COMMAND}withdraw, by opening #{number}"
     if was_obeyed(facts, name, note):
         return Decision(why="already withdrawn by the same pull request", endings=ended)
-    taken_back = None
-    if event.action is PullAction.OPENED and not facts.pull.is_draft:
-        superseded = {request.id for request, _ in ended}
-        ranked = [one for one in ranked_in(facts.history, change.task) if one.request.id not in superseded]
-        reason = f"Removed the file in #{number}."
-        taken_back = withdraw(facts, ranked, facts.in_time_at, name=name, note=note, reason=reason)
+    superseded = {request.id for request, _ in ended}
+    ranked = [one for one in ranked_in(facts.history, change.task) if one.request.id not in superseded]
+    reason = f"Removed the file in #{number}."
+    taken_back = withdraw(facts, ranked, facts.in_time_at, name=name, note=note, reason=reason)
     if not taken_back:
+        notice = Notice(text=f"{what} You have no results to withdraw in `{change.task}`.", tone=Tone.REMARK)
+        return Decision(why="nothing to withdraw", endings=ended, notice=notice)
+    if event.action is not PullAction.OPENED or facts.pull.is_draft:
         text = f"{what} To withdraw your results in `{change.task}`, comment `/withdraw` here."
         return Decision(why="withdraws nothing", endings=ended, notice=Notice(text=text, tone=Tone.REMARK))
     text = f"{what} {WITHDRAWN.format(taken_back.places)}\n\n{COME_BACK_AFTER_REMOVAL}"

@@ -35,7 +35,7 @@ WITHDRAWN = (
 )
 COME_BACK_AFTER_REMOVAL = (
     "A maintainer can merge this pull request, which removes the file. While the task is open, you can come back: "
-    "comment `/rank` on the pull request that added the file. Its earlier results count again, too."
+    "comment `/rank` on the pull request of the file that you want to rank. Its earlier results count again, too."
 )
 COME_BACK = (
     "While the task is open, you can come back: comment `/rank`, or open another pull request. If a withdrawn file is "

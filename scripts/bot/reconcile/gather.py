@@ -78,7 +78,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         provisional = find_provisional_rows(active_tables, now)
         if of_rows := {row.pull_request for row in (*duels, *provisional)}:
             branch.check_out(requests_of_pulls(of_rows))
-            statuses = tuple(dict.fromkeys([*statuses, *ledger.requests(pulls=of_rows)]))
+            statuses = _oldest_first({*statuses, *ledger.requests(pulls=of_rows)})
     published = (run for run in github.runs(PUBLISH_WORKFLOW) if run.conclusion in (None, "", "success"))
     shown, spare, comments_since = _comments(github, since - PATIENCE)
     return RepositoryState(
@@ -122,6 +122,10 @@ def _active_boards(branch: LedgerBranch, statuses: Iterable[RequestStatus], sinc
         for one in statuses
         if one.request.is_ranked and (one.ending.at >= since if one.ending else one.request.is_rematch)
     }
+
+
+def _oldest_first(statuses: Iterable[RequestStatus]) -> tuple[RequestStatus, ...]:
+    return tuple(sorted(statuses, key=lambda one: (one.request.asked_at, one.request.id)))
 
 
 def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:

@@ -378,7 +378,8 @@ def _is_to_be_asked(due: DueJudging, facts: RepositoryState) -> bool:
     count = sum(one.request.reason == due.reason for one in tried)
     if not all(one.ending and facts.is_settled(one.ending.at) for one in history):
         return False
-    return not count or (count < due.tries and _is_worth_another(tried[-1], count, facts.now))
+    last = max(tried, key=lambda one: one.request.attempt, default=None)
+    return not (count and last) or (count < due.tries and _is_worth_another(last, count, facts.now))
 
 
 def _is_worth_another(last: RequestStatus, count: int, now: datetime) -> bool:
