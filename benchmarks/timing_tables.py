@@ -61,7 +61,7 @@ def _cost_tables(numbers: Numbers) -> Iterator[Table]:
 
 
 def _aa_tables(numbers: Numbers) -> Iterator[Table]:
-    """The duels, and the void ones again: those say what a board that does not wait for idle cores can expect."""
+    """The duels, and the void ones played again, as on a board that does not wait for idle cores."""
     again = [one for one in numbers if one.get("again")]
     first = [one for one in numbers if not one.get("again")]
     for title, duels in (("A kernel against itself", first), ("The void duels, played beside the other work", again)):

@@ -43,7 +43,7 @@ _MIN_PYTHON = (3, 11)
 _MIN_PYDANTIC = (2, 12)
 _INTERRUPTED = 130
 OTHER_WORK = "PULLRANK_OTHER_WORK"
-"""An environment variable: what a ranked judging does about other work on the machine, `allow`, `avoid` or `refuse`."""
+"""An environment variable with this machine's rule for other work in ranked judgings: an `OtherWorkRule`."""
 
 
 def main() -> NoReturn:
@@ -167,7 +167,7 @@ def _judge(options: argparse.Namespace) -> _CommandOutput:
 
 
 def rule_of_this_machine() -> OtherWorkRule:
-    """What a ranked judging does about other work here.  Raises JudgeError if the environment says nothing known."""
+    """This machine's rule for other work in ranked judgings.  Raises JudgeError if it is unknown."""
     from harness.processes.other_work import OtherWorkRule
 
     wanted = os.environ.get(OTHER_WORK) or OtherWorkRule.REFUSE

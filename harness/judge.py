@@ -75,7 +75,7 @@ def judge(
         profiled: the benchmarks to profile, in mode `profile`.  Default: all.
         launches: which kernel launches of a call ncu profiles, in mode `profile`.  Default: the first ones.  Other
             profilers ignore it (`require_launch_choice`).
-        other_work: what to do about other work on this machine; `REFUSE` raises JudgeError if nothing else helps.
+        other_work: the rule for other work on this machine; `REFUSE` raises JudgeError if nothing else helps.
 
     Raises:
         TaskError: the task's own files are at fault.

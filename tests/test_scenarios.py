@@ -288,7 +288,7 @@ def test_opening_a_pull_request_that_removes_the_file_withdraws_once(
     assert "You have withdrawn from `vectoradd` on `CPU`." in comment and "A maintainer can merge" in comment
     assert {one.reason for one in withdrawals(scene)} == {f"Removed the file in #{pull.number}."}
     assert len(withdrawals(scene)) == 2 and scene.runs("publish.yml")
-    assert "already withdrawn" in settle(scene, capsys) and not scene.waiting(), "what was cancelled stays so"
+    assert "already withdrawn" in settle(scene, capsys) and not scene.waiting(), "a cancelled judging stays cancelled"
 
     say(scene, waiting, scene.alice, "/rank")
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4))
@@ -317,7 +317,7 @@ def test_every_other_event_of_a_removal_only_says_how_to_withdraw(
     say(scene, first, scene.alice, "/rank")
     scene.evaluate(scene.waiting()[0], scene.honest())
     settle(scene, capsys)
-    assert rows(scene) == ["alice"], "what is ranked later stays"
+    assert rows(scene) == ["alice"], "a later result stays"
 
 
 def test_withdraw_in_a_pull_request_that_has_come_to_remove_a_file_covers_the_task_of_that_file(

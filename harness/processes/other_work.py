@@ -20,7 +20,7 @@ MAX_OTHER_WORK = 0.1
 
 
 class OtherWorkRule(StrEnum):
-    """What a judging does about other work."""
+    """How a judging deals with other work."""
 
     ALLOW = "allow"
     """Note it."""

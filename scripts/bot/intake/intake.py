@@ -134,7 +134,7 @@ def _decide(event: Event, facts: EventFacts, github: GitHub) -> Decision:
 def _may_be_overtaken(pull: PullRequest, decision: Decision, facts: EventFacts) -> bool:
     """Whether the pull request's current state is worth a request."""
     is_late = facts.now - pull.updated_at > LATE and bool(decision.requests or decision.endings)
-    # The reconciler requests again what a late event ends by mistake, but not what an author withdraws.
+    # The reconciler requests a judging again that a late event ended by mistake, but not one that its author withdrew.
     withdraws = decision.withdrawals or any(ending.note.startswith(BY_COMMAND) for _, ending in decision.endings)
     is_behind = any(one.request.asked_at > pull.updated_at for one in facts.of_pull)
     return is_late or bool(withdraws) or is_behind

@@ -15,7 +15,7 @@ from scripts.ledger.request import Ending, EndState, Request
 
 @dataclass(frozen=True, kw_only=True)
 class Withdrawal:
-    """What is taken back: judgements, and open requests."""
+    """The judgements and open requests that are taken back."""
 
     decisions: tuple[Moderation, ...]
     endings: Endings
