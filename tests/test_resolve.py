@@ -109,7 +109,7 @@ def blob(**changes: object) -> BlobInfo:
         ({"files": changed(PATH, ".github/workflows/evaluate.yml")}, "exactly one file"),
         ({"files": changed(PATH, "submissions/matmul/ada/submission.py")}, "one file for one task"),
         # Not the requested file
-        ({"files": changed(PATH, status="removed")}, "This removes"),
+        ({"files": changed(PATH, status="removed")}, f"must change `{PATH}` and nothing else"),
         ({"files": changed(PATH, status="renamed", previous="submissions/vectoradd/bob/submission.py")}, "This moves"),
         ({"files": changed("submissions/vectoradd/ada/conftest.py")}, "must be named"),
         ({"files": changed("submissions/vectoradd/ada/submission.cu")}, f"must change `{PATH}` and nothing else"),
