@@ -7,7 +7,8 @@ A submission could disturb its own runs in order to repeat those that it does no
 file is played again a few times only, and then counts: other work makes only that file slower.  A disturbed run of the
 judge's own players would make the submission look faster, so it never counts; nor does one in which a call stalled.
 
-Some machines are never idle.  With `OtherWorkRule.AVOID`, the judge waits less, and if that does not help, all counts.
+Some machines are never idle.  With `OtherWorkRule.AVOID`, the judge waits less, and if that does not help, all runs
+count.
 """
 
 from __future__ import annotations

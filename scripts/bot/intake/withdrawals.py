@@ -10,7 +10,7 @@ from scripts.bot.intake.decision import Endings, EventFacts
 from scripts.common.text import inline
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, Moderation
-from scripts.ledger.request import Ending, EndState, Request
+from scripts.ledger.request import Ending, EndState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,6 @@ def was_obeyed(facts: EventFacts, name: str, note: str) -> bool:
     return note in noted or any(one.id.startswith(f"{name}-") for one in facts.competition.moderated.withdrawn.values())
 
 
-def _is_of(rematch: Request, early: Iterable[Request]) -> bool:
-    return any(one.series == rematch.series for one in early)
-
-
 def withdraw(
     facts: EventFacts, ranked: Sequence[RequestStatus], until: datetime, *, name: str, note: str, reason: str
 ) -> Withdrawal | None:
@@ -58,8 +54,12 @@ def withdraw(
         reason: why the results do not count any more, for the board's page.
     """
     author, moderated = facts.pull.author, facts.competition.moderated
-    early = [one.request for one in ranked if one.request.in_time_at <= until]
-    asked = [one for one in ranked if one.request in early or (one.request.is_rematch and _is_of(one.request, early))]
+    early = {one.request.series for one in ranked if one.request.in_time_at <= until}
+    asked = [
+        one
+        for one in ranked
+        if one.request.in_time_at <= until or (one.request.is_rematch and one.request.series in early)
+    ]
     found = [facts.judged[one.request.id] for one in asked if one.request.id in facts.judged]
     mine = [one for one in found if one.is_rankable and one.submission.user_id == author.id]
     left = [one for one in mine if one.checksum not in moderated.withdrawn]

@@ -375,11 +375,13 @@ def _is_to_be_asked(due: DueJudging, facts: RepositoryState) -> bool:
     history = [one for one in facts.statuses if due.is_of(one.request)]
     # A superseded rematch was no longer due then; now one is due again.
     tried = [one for one in history if not one.ending or one.ending.state is not EndState.SUPERSEDED]
-    count = sum(one.request.reason == due.reason for one in tried)
     if not all(one.ending and facts.is_settled(one.ending.at) for one in history):
         return False
-    last = max(tried, key=lambda one: one.request.attempt, default=None)
-    return not (count and last) or (count < due.tries and _is_worth_another(last, count, facts.now))
+    count = sum(one.request.reason == due.reason for one in tried)
+    if not count:
+        return True
+    last = max(tried, key=lambda one: one.request.attempt)
+    return count < due.tries and _is_worth_another(last, count, facts.now)
 
 
 def _is_worth_another(last: RequestStatus, count: int, now: datetime) -> bool:
