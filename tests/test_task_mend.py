@@ -147,6 +147,17 @@ def test_no_verdict_is_given_for_a_program_that_needs_an_absent_gpu(tmp_path, ca
     assert [one["message"].partition(":")[0] for one in report["remarks"]] == ["not judged here"]
 
 
+@pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
+def test_the_check_of_a_mended_set_says_once_for_each_task_that_this_machine_has_no_gpu(tmp_path, capsys):
+    tasks = imported(tmp_path, SETS / "first.yaml", "--mend", "--sandbox", "none")
+    capsys.readouterr()
+    assert run(["task", "check", *(str(task.folder) for task in tasks.values()), "--sandbox", "none"]) == 3
+    said = capsys.readouterr().out.splitlines()
+    unjudged = [line.split()[1] for line in said if ": not judged here: no GPU found" in line]
+    assert unjudged == [f"{name}:" for name in tasks]
+    assert not any(line.startswith("fault") for line in said)
+
+
 def test_a_task_whose_name_is_taken_is_refused_before_its_code_runs(tmp_path, capsys):
     source = kernelbot_task(tmp_path / "set" / "half")
     imported(tmp_path / "tasks", source)
