@@ -223,7 +223,12 @@ def test_the_site_marks_each_row_and_page_as_self_timed(board, tmp_path):
         and "nothing outside that process bounds it" in landing
     )
     assert '<span class="tag">self-timed</span>' in (tmp_path / "_site" / "authors" / "ada" / "index.html").read_text()
-    assert "No machine has judged" in (tmp_path / "_site" / "machines" / "index.html").read_text()
+    machines = (tmp_path / "_site" / "machines" / "index.html").read_text()
+    assert "Software: " in machines and "Pace" not in machines.partition("<dl")[2].partition("</dl>")[0]
+    assert '<svg class="timeline"' not in machines
+    (machine,) = json.loads((tmp_path / "_site" / "machines" / "machines.json").read_text())["machines"]
+    assert machine["judgings"] == 2 and machine["software"]
+    assert [machine[name] for name in ("pace", "spread", "drift", "slow")] == [None] * 4
     page = (tmp_path / "_site" / "rowsum" / "CPU" / "index.html").read_text()
     assert page.count('<span class="tag">self-timed</span>') == 2
     assert page.count("could forge verdict and times") == 1

@@ -1,10 +1,11 @@
-"""The page of the machines that judge: how fast each ran its anchors over time, and how often it was slow or busy.
+"""The page of the machines that judge: their software, their speed over time, and how often they were slow or busy.
 
     judgement  ─▶  Reading: the anchor's time over its usual time on that board, the geometric mean of all benchmarks
     readings of one machine  ─▶  Runner: pace, spread, drift, how often slow, busy or throttled
 
-The anchor never changes, so a change of its time is a change of the machine.  A machine is identified by what it
-reports (device, processor, cores); two machines that report the same count as one.
+The anchor never changes, so a change of its time is a change of the machine.  Self-timed boards have no anchor: their
+judgings say which software a machine has, not how fast it is.  A machine is identified by what it reports (device,
+processor, cores); two machines that report the same count as one.
 """
 
 from __future__ import annotations
@@ -41,13 +42,20 @@ _STRETCHES = 24
 _WIDTH, _TOP, _BOTTOM = 1000, 8.0, 158.0
 
 
+class Point(NamedTuple):
+    """A judging in the chart: when it ended, and the anchor's time over its usual time."""
+
+    at: datetime
+    share: float
+
+
 class Reading(NamedTuple):
-    """The machine during one judging.  `share` is the anchor's time over its usual time on the board."""
+    """The machine during one judging.  `share` is the anchor's time over its usual time; None on self-timed boards."""
 
     at: datetime
     gpu: str
     name: tuple[str, str, int]
-    share: float
+    share: float | None
     clock_mhz: float | None
     temperature_c: float | None
     quiet: bool
@@ -81,7 +89,10 @@ class Timeline:
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """A machine and its readings, oldest first.  `drift` is None if there are too few of them."""
+    """A machine and its readings, oldest first.
+
+    What needs an anchor is None if the machine has judged only self-timed boards, `drift` also if it judged too rarely.
+    """
 
     gpu: str
     device: str
@@ -90,23 +101,31 @@ class Runner:
     readings: tuple[Reading, ...]
 
     @cached_property
-    def pace(self) -> float:
-        return median([one.share for one in self.readings])
+    def points(self) -> list[Point]:
+        """Of the judgings with an anchor."""
+        return [Point(one.at, one.share) for one in self.readings if one.share is not None]
+
+    @property
+    def shares(self) -> list[float]:
+        return [one.share for one in self.points]
 
     @cached_property
-    def spread(self) -> float:
-        """The interquartile range of all readings, as a share of the pace."""
-        shares = sorted(one.share for one in self.readings)
-        return (shares[3 * len(shares) // 4] - shares[len(shares) // 4]) / self.pace
+    def pace(self) -> float | None:
+        return median(self.shares) if self.shares else None
+
+    @cached_property
+    def spread(self) -> float | None:
+        """The interquartile range of all shares, as a share of the pace."""
+        shares = sorted(self.shares)
+        return (shares[3 * len(shares) // 4] - shares[len(shares) // 4]) / self.pace if self.pace else None
 
     @cached_property
     def drift(self) -> float | None:
-        """How much slower the last fifth of the readings is than the first fifth, as a share."""
-        fifth = len(self.readings) // 5
-        if len(self.readings) < FEWEST_FOR_DRIFT:
+        """How much slower the last fifth of the judgings is than the first fifth, as a share."""
+        fifth = len(self.shares) // 5
+        if len(self.shares) < FEWEST_FOR_DRIFT:
             return None
-        first, last = self.readings[:fifth], self.readings[-fifth:]
-        return median([one.share for one in last]) / median([one.share for one in first]) - 1
+        return median(self.shares[-fifth:]) / median(self.shares[:fifth]) - 1
 
     @property
     def software(self) -> Mapping[str, str]:
@@ -114,8 +133,9 @@ class Runner:
         return next((one.software for one in reversed(self.readings) if one.software is not None), {})
 
     @property
-    def slow(self) -> float:
-        return _share(one.share > SLOW * self.pace for one in self.readings)
+    def slow(self) -> float | None:
+        pace = self.pace
+        return _share(share > SLOW * pace for share in self.shares) if pace else None
 
     @property
     def busy(self) -> float:
@@ -135,11 +155,6 @@ class Runner:
         return [one.temperature_c for one in self.readings if one.temperature_c is not None]
 
     @property
-    def drawn(self) -> tuple[Reading, ...]:
-        """At most `MOST_READINGS` readings, at even steps."""
-        return self.readings[:: math.ceil(len(self.readings) / MOST_READINGS)]
-
-    @property
     def facts(self) -> dict[str, Any]:
         return {
             "gpu": self.gpu,
@@ -157,23 +172,25 @@ class Runner:
             "held_back": self.held_back,
             "clock_mhz": _range(self.clocks),
             "temperature_c": _range(self.temperatures),
-            "readings": [one.facts for one in self.drawn],
+            "readings": [one.facts for one in self.readings[:: _step(len(self.readings))]],
         }
 
 
 def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Reading]:
-    """One reading for each judgement of the board's current edition; empty if the board has no anchor."""
+    """One reading for each judgement of the board's current edition that timed all benchmarks."""
     found: list[Reading] = []
     newest: dict[tuple[str, str, int], Judgement] = {}
     for judgement in sorted(judgements, key=attrgetter("finished_at")):
         anchors = [case.timing.anchor_us for case in judgement.benchmarks if case.timing]
-        if judgement.edition == table.board.edition and table.nominal_us and len(anchors) == len(table.nominal_us):
+        is_anchored = bool(table.nominal_us) and len(anchors) == len(table.nominal_us)
+        if judgement.edition == table.board.edition and (is_anchored or any(case.told for case in judgement.cases)):
             machine = judgement.machine
+            shares = [us / usual for us, usual in zip(anchors, table.nominal_us, strict=True)] if is_anchored else []
             reading = Reading(
                 at=judgement.finished_at,
                 gpu=judgement.gpu,
                 name=name_of(machine),
-                share=geometric_mean(us / usual for us, usual in zip(anchors, table.nominal_us, strict=True)),
+                share=geometric_mean(shares) if shares else None,
                 clock_mhz=machine.clock_mhz,
                 temperature_c=machine.temperature_c,
                 quiet=machine.quiet,
@@ -211,23 +228,26 @@ def runners_of(readings: Sequence[Reading]) -> list[Runner]:
     return sorted(runners, key=lambda one: (one.gpu, -len(one.readings), one.device, one.cpu, one.cores))
 
 
-def _timeline(runner: Runner) -> Timeline:
-    readings = runner.readings
-    shares = sorted(one.share for one in readings)
+def _timeline(runner: Runner) -> Timeline | None:
+    """None if the machine has judged only self-timed boards."""
+    points = runner.points
+    if not points:
+        return None
+    shares = sorted(runner.shares)
     low, high = min(shares[len(shares) // 50], 0.97), max(shares[-1 - len(shares) // 50], 1.03)
     y = Scale(low / 1.005, high * 1.005, _BOTTOM, _TOP)
-    start, seconds = readings[0].at, (readings[-1].at - readings[0].at).total_seconds() or 1.0
+    start, seconds = points[0].at, (points[-1].at - points[0].at).total_seconds() or 1.0
 
     def x(at: datetime) -> float:
         return _WIDTH * (at - start).total_seconds() / seconds
 
-    dots = (f"M{x(one.at):.0f} {y(one.share):.0f}h0" for one in runner.drawn)
+    dots = (f"M{x(one.at):.0f} {y(one.share):.0f}h0" for one in points[:: _step(len(points))])
     return Timeline(
-        description=f"{len(readings)} judgings; the anchor took {shares[0]:.2f} to {shares[-1]:.2f} of its usual time.",
+        description=f"{len(points)} judgings; the anchor took {shares[0]:.2f} to {shares[-1]:.2f} of its usual time.",
         dots="".join(dict.fromkeys(dots)),
-        path="M" + "L".join(f"{x(at):.1f} {y(share):.1f}" for at, share in _medians(readings)),
+        path="M" + "L".join(f"{x(at):.1f} {y(share):.1f}" for at, share in _medians(points)),
         ticks=tuple(Tick(at=y(share), label=_label(share)) for share in _round_shares(low, high)),
-        dates=tuple(dict.fromkeys(day(one.at) for one in (readings[0], readings[-1]))),
+        dates=tuple(dict.fromkeys(day(one.at) for one in (points[0], points[-1]))),
     )
 
 
@@ -235,11 +255,16 @@ def _label(share: float) -> str:
     return "usual" if abs(share - 1) < 1e-9 else f"{share - 1:+.0%}".replace("%", " %").replace("-", "−")
 
 
-def _medians(readings: Sequence[Reading]) -> list[tuple[datetime, float]]:
-    """The median of each of `_STRETCHES` groups of equally many readings."""
-    edges = [round(index * len(readings) / _STRETCHES) for index in range(_STRETCHES + 1)]
-    stretches = [readings[a:b] for a, b in pairwise(edges) if b > a]
-    return [(part[len(part) // 2].at, median([one.share for one in part])) for part in stretches]
+def _medians(points: Sequence[Point]) -> list[Point]:
+    """The median of each of `_STRETCHES` groups of equally many points."""
+    edges = [round(index * len(points) / _STRETCHES) for index in range(_STRETCHES + 1)]
+    stretches = [points[a:b] for a, b in pairwise(edges) if b > a]
+    return [Point(part[len(part) // 2].at, median([one.share for one in part])) for part in stretches]
+
+
+def _step(count: int) -> int:
+    """The step between the readings that are shown, so that there are at most `MOST_READINGS`."""
+    return math.ceil(count / MOST_READINGS)
 
 
 def _round_shares(low: float, high: float) -> list[float]:
