@@ -12,6 +12,9 @@ from harness.checker import compare
 RTOL = 2**-10
 ATOL = 2**-24
 
+_BELOW_TWO = 0xBFFF_BFFF_BFFF_BFFF - 2**64
+"""The bits of four float16 numbers without the highest bit of each exponent."""
+
 
 def generate_input(size: int, scale: float, seed: int) -> input_t:
     torch.manual_seed(seed)
@@ -19,11 +22,10 @@ def generate_input(size: int, scale: float, seed: int) -> input_t:
 
 
 def _matrix(size: int, scale: float) -> torch.Tensor:
-    # Four numbers from the bits of one draw: three times as fast as drawing each, and making inputs is most of the
-    # time that a CPU's benchmark takes.
-    bits = torch.empty(size * size // 4 + 1, dtype=torch.int64).random_(-(2**63), None)
-    uniform = bits.view(torch.int16)[: size * size].view(size, size)
-    return uniform.float().mul_(2 * scale / 2**15).half()
+    # Four numbers from the bits of one draw, of every magnitude below two.  Making inputs is most of the time that a
+    # CPU's benchmark takes, and this takes a fifth of the time of drawing each.
+    bits = torch.empty(size * size // 4 + 1, dtype=torch.int64).random_(-(2**63), None).bitwise_and_(_BELOW_TWO)
+    return bits.view(torch.float16)[: size * size].view(size, size).mul_(scale)
 
 
 def ref_kernel(data: input_t) -> output_t:
