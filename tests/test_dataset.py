@@ -18,6 +18,7 @@ from scripts.ledger.ledger import LedgerError
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.parts.words import iso
 from scripts.pages.publishing.dataset import DataSetReport, write_dataset
+from scripts.pages.publishing.publish import build_site, described_by
 from tests.season.season import END, Season, Size, make_season
 from tests.test_results import parquet
 
@@ -145,3 +146,14 @@ def test_the_command_needs_the_licence_in_the_settings(
     assert {line["code"] for line in lines(tmp_path)} <= newest
     assert told["left_out"]["whose file was not merged"] > 0
     assert sum(told["left_out"].values()) + told["rows"] == write(season, tmp_path).rows
+
+
+@pytest.mark.parametrize("named", ["", "CC-BY-4.0"])
+def test_the_pages_of_boards_tell_authors_the_licence(made: tuple[Path, Season], tmp_path: Path, named: str) -> None:
+    season = made[1]
+    dataset = DataSet(license=named) if named else None
+    facts = described_by(season.settings.model_copy(update={"dataset": dataset}))
+    build_site(season.tasks, season.ledger, tmp_path / "_site", submissions=season.source_of, **facts, now=END)
+    page = next((tmp_path / "_site").glob("*/H100/index.html")).read_text()
+    told = re.findall(r"You submit under the licence (\S+): the code of ranked files", page)
+    assert told == ([named] if named else [])

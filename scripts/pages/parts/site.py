@@ -82,6 +82,8 @@ class Site:
 
     `now` is the time of the build: boards whose deadline has passed are closed, and no date on the site is later.
 
+    `data_license` is the licence under which the competition publishes submissions as a data set; empty if it does not.
+
     `gpus` are the machines by the boards' names, with their peaks; None if the machines are unknown.
 
     `descriptions` are what authors say about their commits.
@@ -94,6 +96,7 @@ class Site:
     now: datetime
     description: str = ""
     notice: str = ""
+    data_license: str = ""
     guides: tuple[Guide, ...] = ()
     repository: str = ""
     address: str = ""

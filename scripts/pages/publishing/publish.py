@@ -101,6 +101,7 @@ class Description(TypedDict):
 
     title: str
     description: str
+    data_license: str
     gpus: Mapping[str, Gpu] | None
     bans: Sequence[Ban]
 
@@ -108,10 +109,11 @@ class Description(TypedDict):
 def described_by(settings: Settings | None, title: str | None = None) -> Description:
     """Arguments of `build_site` from the settings, or defaults without any; `title` overrides that of the settings."""
     if not settings:
-        return {"title": title or TITLE, "description": "", "gpus": None, "bans": ()}
+        return {"title": title or TITLE, "description": "", "data_license": "", "gpus": None, "bans": ()}
     return {
         "title": title or settings.title,
         "description": settings.description,
+        "data_license": settings.dataset.license if settings.dataset else "",
         "gpus": settings.gpus,
         "bans": settings.bans,
     }
@@ -127,6 +129,7 @@ def build_site(
     now: datetime,
     description: str = "",
     notice: str = "",
+    data_license: str = "",
     repository: str = "",
     address: str = "",
     gpus: Mapping[str, Gpu] | None = None,
@@ -140,6 +143,7 @@ def build_site(
     Args:
         now: the time of the build: boards whose deadline has passed are closed, and later judgements are noted.
         description: what the competition is about, in Markdown.
+        data_license: the licence under which it publishes submissions as a data set; empty if it does not.
         repository: its address on GitHub, for links to pull requests and files: `https://github.com/kernels/cup`.
         address: the site's future address, for feeds and the sitemap: `https://kernels.github.io/cup/`.
         bans: those of the settings, in addition to those of the ledger.
@@ -164,6 +168,7 @@ def build_site(
         now=now,
         description=description,
         notice=notice,
+        data_license=data_license,
         guides=read_guides(SITE / "pages"),
         repository=repository.rstrip("/"),
         address=f"{address.rstrip('/')}/" if address else "",
