@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
+from operator import attrgetter
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -123,6 +124,25 @@ def test_the_doctor_compares_this_machine_with_the_judge_of_a_board(season, site
     else:
         assert re.search(rf"differs +torch +{re.escape(newest.machine.torch)} +{re.escape(here['torch'])}", local)
         assert f"The judge is {newest.machine.device}, on {newest.finished_at:%Y-%m-%d}." in local
+
+
+def test_the_doctor_compares_every_machine_and_lists_headers_that_only_the_judge_knows(
+    season, tmp_path, capsys
+) -> None:
+    judgements = source(season)._ledger.judgements().judgements
+    first = max((one for one in judgements if one.gpu == "H100"), key=attrgetter("finished_at"))
+    machine = first.machine.model_copy(update={"device": "NVIDIA H100 NVL", "software": {"cutlass": "4.3.0"}})
+    later = first.model_copy(update={"machine": machine, "finished_at": first.finished_at + timedelta(minutes=1)})
+    ledger = Ledger(tmp_path / "ledger")
+    for number, judgement in enumerate((first, later)):
+        ledger.append(judgement, f"made-{number}")
+    words = ["doctor", "--board", "H100", "--ledger", str(ledger.path)]
+    told = printed(capsys, *words)
+    assert told.index("The judge is NVIDIA H100 NVL") < told.index(f"The judge is {first.machine.device}, on")
+    assert re.search(r"unknown +cutlass +4\.3\.0 +—", told)
+    facts = json.loads(printed(capsys, *words, "--json"))
+    assert facts["software"][-1] == {"name": "cutlass", "judge": "4.3.0", "here": None}
+    assert [one["device"] for one in facts["others"]] == [first.machine.device]
 
 
 def test_the_doctor_says_that_no_machine_has_judged_a_board(season, site, capsys) -> None:

@@ -73,8 +73,10 @@ class LedgerSource:
         found = {}
         for one in sorted(contents.judgements, key=attrgetter("finished_at")):
             if one.gpu == gpu:
-                device, at = one.machine.device, one.finished_at
-                found[device] = MachineFacts(gpu=gpu, device=device, last_at=at, software=one.machine.versions)
+                machine, at = one.machine, one.finished_at
+                found[machine.device, machine.cpu, machine.cores] = MachineFacts(
+                    gpu=gpu, device=machine.device, last_at=at, software=machine.versions
+                )
         return _last_first(found.values())
 
     def _shown(self, task: Task) -> Task:

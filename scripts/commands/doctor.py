@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,7 +31,7 @@ _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "di
     "gpu",
     metavar="GPU",
     shell_complete=judged_gpu_names,
-    help="Compare this machine's software with that of the machine that judges this GPU's boards.",
+    help="Compare this machine's software with that of each machine that judges this GPU's boards.",
 )
 @at_site
 @in_ledger
@@ -70,22 +71,27 @@ def _print(findings: list[Finding], does: str) -> None:
 def _compare(gpu: str, site: str | None, ledger: Path | None, *, as_json: bool) -> int:
     source = SiteSource(site) if site else open_ledger(ledger)
     machines = [one for one in source.machines(gpu) if one.software]
-    versions = compare(machines[0].software) if machines else []
+    compared = [(one, compare(one.software)) for one in machines]
     if as_json:
-        facts = machines[0].model_dump(mode="json", exclude={"software"}) if machines else {"gpu": gpu}
-        click.echo(json.dumps({**facts, "software": [asdict(one) for one in versions]}, indent=1))
-    elif machines:
-        _print_versions(machines[0], versions)
-    else:
+        newest, *others = [_facts(*one) for one in compared] or [{"gpu": gpu, "software": []}]
+        click.echo(json.dumps({**newest, "others": others}, indent=1))
+    elif not compared:
         click.echo(f"No judgement in {source.place} says what software the judge of {gpu} has.")
+    else:
+        for judge, versions in compared:
+            _print_versions(judge, versions)
     return 0
+
+
+def _facts(judge: MachineFacts, versions: list[Version]) -> dict[str, Any]:
+    return {**judge.model_dump(mode="json", exclude={"software"}), "software": [asdict(one) for one in versions]}
 
 
 def _print_versions(judge: MachineFacts, versions: list[Version]) -> None:
     made = table("", "Software", f"The judge of {judge.gpu}", "Here")
     for one in versions:
-        words = ("same" if one.is_same else "differs", one.name, one.judge or "—", one.here or "—")
-        made.add_row(*map(cell, words), style="dim" if one.is_same else "yellow")
+        words = (one.state, one.name, one.judge or "—", one.here or "—")
+        made.add_row(*map(cell, words), style="yellow" if one.state == "differs" else "dim")
     console().print(made)
     click.echo(
         f"\nThe judge is {plain(judge.device)}, on {judge.last_at:%Y-%m-%d}. Other versions may be faster or slower."

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Version:
-    """A program or package, and its version on the judge and here; "" where it is not installed."""
+    """A program, package or library of headers, and its version on the judge and here; "" where it is not installed.
+
+    `here` is None for headers, whose folder on this machine is unknown.
+    """
 
     name: str
     judge: str
-    here: str
+    here: str | None
 
     @property
-    def is_same(self) -> bool:
-        return self.judge == self.here
+    def state(self) -> str:
+        return "unknown" if self.here is None else "same" if self.judge == self.here else "differs"
 
 
 def compare(judge: Mapping[str, str]) -> list[Version]:
-    """The software of the judge and of this machine, but for what cannot be compared.
-
-    Those are headers, whose folder only the board's settings name, and the operating system's version.
-    """
+    """The software of the judge and of this machine, without the operating system's version."""
     from harness.gpu.gpu_facts import read_gpu
     from harness.gpu.gpu_nodes import assigned, find_gpus
     from harness.referee.machine import read_machine
@@ -34,4 +34,8 @@ def compare(judge: Mapping[str, str]) -> list[Version]:
     here = read_machine(facts).versions
     comparable = ("Python", "torch", "driver", *LOOKED_FOR)
     names = [name for name in comparable if name in judge or name in here]
-    return [Version(name, judge.get(name, ""), here.get(name, "")) for name in names]
+    headers = [name for name in judge if name not in ("OS", *comparable)]
+    return [
+        *(Version(name, judge.get(name, ""), here.get(name, "")) for name in names),
+        *(Version(name, judge[name], None) for name in headers),
+    ]
