@@ -158,6 +158,15 @@ def test_the_check_of_a_mended_set_says_once_for_each_task_that_this_machine_has
     assert not any(line.startswith("fault") for line in said)
 
 
+def test_the_anchor_is_the_reference_itself_if_nothing_is_right_on_this_machine(tmp_path, capsys):
+    reference = REFERENCE.replace("return data / 2", "raise RuntimeError('only on a GPU')")
+    source = kernelbot_task(tmp_path / "set" / "half", solutions__correct__a_in_triton=f"import triton\n\n{RIGHT}")
+    (source / "reference.py").write_text(reference)
+    task = imported(tmp_path / "tasks", source, "--mend", "--sandbox", "none")["half"]
+    assert task.anchor == task.folder / "examples" / "accepted" / "reference.py"
+    assert "its anchor is the reference itself, which was not right here" in capsys.readouterr().out
+
+
 def test_a_task_whose_name_is_taken_is_refused_before_its_code_runs(tmp_path, capsys):
     source = kernelbot_task(tmp_path / "set" / "half")
     imported(tmp_path / "tasks", source)

@@ -199,9 +199,9 @@ def _without_wrong(files: Files, trial: _Trial, notes: list[str]) -> Files:
 def _with_anchor(files: Files, trial: _Trial, reference: str, notes: list[str], *, is_new: bool) -> Files:
     """Name as anchor the first accepted example that is right here and needs nothing; else the reference itself."""
     own = [name for name in sorted(trial.right - {reference}) if declared_needs(files[name]) is None]
-    anchor = next(iter(own), reference if reference in trial.right else None)
-    if not anchor:
-        notes.append("no anchor: no accepted example was right here, not even the reference itself")
+    anchor = next(iter(own), reference)
+    if anchor not in trial.right:
+        notes.append("its anchor is the reference itself, which was not right here; no accepted example was, either")
     if is_new and anchor != reference:
         files = {name: text for name, text in files.items() if name != reference}
     return with_values(files, {"anchor": anchor})
