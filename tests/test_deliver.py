@@ -334,12 +334,16 @@ def test_a_row_that_comes_to_lead_without_a_review_is_held_by_the_reconciler_unt
 
     (hold,) = holds()
     assert hold.judgement == second.checksum and "measured inside its own process" in hold.reason
+    held = scene.outputs()["held"]
+    assert scene.step("review", workflow="reconcile.yml", job="review", REQUESTS=f"none-1 {held}") == 2
+    (check,) = [one for one in scene.world.checks.values() if one.name == "PullRank review / CPU"]
+    assert check.head_sha == second.submission.head_sha
     release = hold.model_copy(update={"id": "2", "action": Action.RELEASE, "at": hold.at + timedelta(seconds=1)})
     with LedgerBranch(str(scene.world.git.path)) as branch:
         branch.ledger.append_fact(release)
         branch.commit("released")
     assert scene.reconcile(after=timedelta(days=1)) == 0
-    assert holds() == [hold]
+    assert holds() == [hold] and not scene.outputs()["held"]
 
 
 @pytest.mark.parametrize(("bound_us", "is_held"), [(9_000.0, False), (11_000.0, True)])

@@ -305,15 +305,16 @@ def test_only_four_jobs_use_the_bot_environment() -> None:
     ]
 
 
-def test_the_readers_key_reaches_only_one_step_of_a_job_that_writes_nothing_but_checks() -> None:
-    found = jobs(GITHUB / "workflows" / "evaluate.yml")
+@pytest.mark.parametrize(("workflow", "after"), [("evaluate.yml", "report"), ("reconcile.yml", "reconcile")])
+def test_the_readers_key_reaches_only_one_step_of_a_job_that_writes_nothing_but_checks(workflow, after) -> None:
+    found = jobs(GITHUB / "workflows" / workflow)
     job = found["review"]
     assert job["environment"] == {"name": "review", "deployment": False}
     assert job["permissions"] == {"checks": "write", "contents": "read"}
     assert [step for step in job["steps"] if "secrets." in json.dumps(step)] == [job["steps"][-1]]
     assert job["steps"][-1]["env"]["READER_KEY"] == "${{ secrets.READER_KEY }}"
     assert not [name for name, other in found.items() if name != "review" and "READER_KEY" in json.dumps(other)]
-    assert job["needs"] == "report" and not [other for other in found.values() if "review" in other.get("needs", [])]
+    assert job["needs"] == after and not [other for other in found.values() if "review" in other.get("needs", [])]
 
 
 def test_webhook_secrets_reach_only_one_step_of_the_announce_job() -> None:

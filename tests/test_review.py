@@ -291,9 +291,9 @@ def test_a_held_first_place_gets_a_check_run_with_the_aid_and_another_does_not(s
     pull = scene.submit(scene.alice, source)
     (judging,) = scene.waiting()
     scene.evaluate(judging, scene.honest(ratio=0.5, claim=Claim.SELF_TIMED))
-    assert scene.outputs()["held"] == "true"
+    asked = {"REQUESTS": scene.outputs()["held"]}
+    assert asked["REQUESTS"] == judging.inputs["request"]
     assert "`PullRank review` among the checks" in scene.comment(pull.number)
-    asked = {"REQUEST": judging.inputs["request"]}
     assert scene.step("review", workflow="evaluate.yml", job="review", **asked) == 0
     (check,) = [one for one in scene.world.checks.values() if one.name == "PullRank review / CPU"]
     assert (check.conclusion, check.output["title"]) == ("neutral", "For maintainers: 1 finding")

@@ -8,8 +8,8 @@ GITHUB_EVENT_PATH, GITHUB_REF_NAME                                     report, r
 REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
 REQUEST, JUDGE, GITHUB_RUN_ID, GITHUB_OUTPUT; CHECK, ARTIFACT, DIGEST  report; the last three if known
 REFUSAL                                                                report, if resolve refused the request
-REQUEST; READER_KEY if there is one                                    review
-GITHUB_OUTPUT                                                          publish, dataset
+REQUESTS; READER_KEY if there is one                                   review
+GITHUB_OUTPUT                                                          publish, dataset, reconcile
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
 PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT                                  prepare-check
 PULL_REQUEST, HEAD_SHA, CHECK, GITHUB_RUN_ID                           report-check
@@ -183,24 +183,31 @@ def report_command() -> None:
                 hints=hints,
                 # The blank lines keep the lines around the report out of its first and last block.
                 show=lambda text: summarize(f"\n{text}\n"),
-                note_held=lambda: write_outputs(Path(outputs), {"held": "true"}),
+                note_held=lambda: write_outputs(Path(outputs), {"held": request_id}),
             )
             say(said)
 
 
 @ci.command("review")
 def review_command() -> None:
-    """Show maintainers what they may want to look at in the file of a held judgement.
+    """Show maintainers what they may want to look at in the files of held judgements.
 
     Example: pullrank ci review
     """
     from scripts.bot.report.review import run
     from scripts.review.reader import KEY
 
-    (request_id,) = require_environment("REQUEST")
+    (requests,) = require_environment("REQUESTS")
     workflow = Workflow()
+    failed: list[str] = []
     with workflow.github() as github:
-        say(run(request_id, workflow.context(github), os.environ.get(KEY, "").strip()))
+        for request_id in requests.split():
+            try:
+                say(run(request_id, workflow.context(github), os.environ.get(KEY, "").strip()))
+            except PullRankError as error:
+                failed.append(f"{request_id}: {error}")
+    if failed:
+        raise CiError("\n".join(failed))
 
 
 @ci.command("reconcile")
@@ -211,12 +218,17 @@ def reconcile_command() -> None:
     """
     from scripts.bot.reconcile.reconcile import run
 
+    (outputs,) = require_environment("GITHUB_OUTPUT")
     workflow = Workflow()
+    held: dict[str, None] = {}
     with workflow.github() as github:
         lines = 0
-        for line in run(workflow.context(github, require_default_branch())):
-            say(line)
-            lines += 1
+        try:
+            for line in run(workflow.context(github, require_default_branch()), note_held=held.setdefault):
+                say(line)
+                lines += 1
+        finally:
+            write_outputs(Path(outputs), {"held": " ".join(held)})
     if not lines:
         say("Nothing to do.")
 

@@ -115,6 +115,11 @@ def boards_in(names: Iterable[str]) -> set[tuple[str, str]]:
     return {(part[1], part[2]) for part in parts if len(part) > 3}
 
 
+def request_of_judgement(place: PurePath) -> str:
+    """The id of the request whose judgement has this path: `…/<pull request>-<head12>-<request id>.json`."""
+    return place.stem.split("-", 2)[2]
+
+
 def _requests(names: Iterable[str]) -> Iterator[str]:
     return (name for name in names if name.startswith("requests/"))
 

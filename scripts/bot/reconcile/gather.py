@@ -20,7 +20,7 @@ from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
-from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
+from scripts.bot.reconcile.plan import PATIENCE, HoldJudgement, RepositoryState, look_back
 from scripts.bot.reconcile.unreviewed import find_holds
 from scripts.bot.report.places import LedgerBoards, find_board
 from scripts.competition.settings import Merge as MergeSetting
@@ -74,7 +74,11 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
         active_tables = [table for name in sorted(active) if (table := tables.find(*name))]
         duels = tuple(find_due_rows(active_tables))
-        holds = tuple(find_holds(active_tables, decisions, now))
+        holds = tuple(
+            HoldJudgement(decision=decision, request_id=tables.request_of(judgement))
+            for table in active_tables
+            for judgement, decision in find_holds(table, decisions, now)
+        )
         provisional = find_provisional_rows(active_tables, now)
         if of_rows := {row.pull_request for row in (*duels, *provisional)}:
             branch.check_out(requests_of_pulls(of_rows))

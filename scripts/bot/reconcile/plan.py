@@ -120,9 +120,10 @@ class Rematch(_OfRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class HoldJudgement:
-    """A judgement of a first row that needs a review."""
+    """A judgement of a first row that needs a review, and the request that led to it."""
 
     decision: Moderation
+    request_id: str
 
     @property
     def name(self) -> str:
@@ -194,7 +195,7 @@ class RepositoryState:
         spare: our superfluous second comments: pull request by comment id.
         places: of judged requests, by request id.
         duels: all that are due.
-        holds: decisions that hold first rows without a review.
+        holds: those of first rows without a review.
         provisional: the judgings of provisional rows that are due, the one that waits longest first.
         published_at: start of the last publish.yml run.
         decided_at: a maintainer's last moderation, such as a hold or a release.
@@ -214,7 +215,7 @@ class RepositoryState:
     spare: Mapping[int, int] = field(default_factory=dict)
     places: Mapping[str, PlaceKind] = field(default_factory=dict)
     duels: tuple[DueJudging, ...] = ()
-    holds: tuple[Moderation, ...] = ()
+    holds: tuple[HoldJudgement, ...] = ()
     provisional: tuple[DueJudging, ...] = ()
     published_at: datetime | None = None
     decided_at: datetime | None = None
@@ -273,7 +274,7 @@ def plan(facts: RepositoryState) -> tuple[Step, ...]:
     ready = [pull for pull in _ours(facts) if not pull.is_draft and pull.number not in unjudged]
     steps: list[Step] = list(_for_live_runs(facts))
     steps += [step for status in facts.statuses if (step := _for_request(status, facts))]
-    steps += (HoldJudgement(decision=decision) for decision in facts.holds)
+    steps += facts.holds
     steps += (rematches := [*_for_duels(facts)])
     steps += _for_provisional(facts, {step.request.gpu for step in rematches})
     steps += [step for pull in ready for step in _for_judged(pull, facts)]

@@ -7,8 +7,9 @@ A failed step does not stop the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
@@ -51,8 +52,12 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 
-def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
+def run(
+    context: BotContext, now: datetime | None = None, *, note_held: Callable[[str], object] = lambda _: None
+) -> Iterator[str]:
     """Carry out all steps, with a log line for each; a failed step does not stop the others.
+
+    `note_held` is called with the request of each judgement that is held for a maintainer's review.
 
     Raises:
         NotStarted: after all other steps, if the repository's settings keep it from starting workflows.
@@ -66,7 +71,7 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
         if trouble and isinstance(step, StartRun):
             continue
         try:
-            yield (said := act(step, context, at))
+            yield (said := act(step, context, at, note_held))
             if isinstance(step, MergePull) and said == f"{step.request.id}: {MERGED}" and PublishSite() not in steps:
                 steps.insert(len(steps) - lost, PublishSite())  # The site marks rows that are not merged.
         except NotStarted as error:
@@ -87,7 +92,7 @@ bot closes this pull request. The results stay in the ledger. Push a faster file
 """
 
 
-def act(step: Step, context: BotContext, now: datetime) -> str:
+def act(step: Step, context: BotContext, now: datetime, note_held: Callable[[str], object]) -> str:
     """Do one step; returns a log line."""
     github, branch = context.github, context.default_branch
     match step:
@@ -99,13 +104,16 @@ def act(step: Step, context: BotContext, now: datetime) -> str:
             return f"{request.id}: stopped its run, which is no longer wanted"
         case DeliverResult(request=request, run=found):
             run_id, result = (found.id, found.conclusion) if found else (None, None)
-            return deliver(request.id, run_id, result or "unknown", context, now)
+            note = partial(note_held, request.id)
+            return deliver(request.id, run_id, result or "unknown", context, now, note_held=note)
         case EndRequest(request=request):
             return _end(step, context, now)
         case UpdateComment(request=request, ending=ending):
             return _tell(request, ending, context)
-        case HoldJudgement(decision=decision):
-            return _hold(decision, context)
+        case HoldJudgement(decision=decision, request_id=request_id):
+            said = _hold(decision, context)
+            note_held(request_id)
+            return said
         case Rematch(request=request):
             return _ask(request, context)
         case AskForJudging(pull=pull, happened_at=happened_at):

@@ -19,6 +19,7 @@ from harness.task.task import Board
 from scripts.competition.repository import require_task
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated, Moderation
+from scripts.ledger.names import request_of_judgement
 from scripts.standings.standings import Standings, standings
 
 
@@ -37,8 +38,8 @@ class LedgerBoards:
         moderated = Moderated.after(ledger.moderations())
         self._standings = cache(self._make)
         self._counted = cache(self._read)
-        self._judged = cache(lambda task, gpu: ledger.judgements(task, gpu).judgements)
-        self._removed = cache(lambda task, gpu: moderated.removed(self._judged(task, gpu)))
+        self._judged = cache(ledger.judgements)
+        self._removed = cache(lambda task, gpu: moderated.removed(self._judged(task, gpu).judgements))
 
     def of(self, board: Board) -> Standings:
         """A board's standings, of the judgements that count."""
@@ -53,6 +54,10 @@ class LedgerBoards:
         login = judgement.submission.login.casefold()
         counted = self._counted(judgement.task, judgement.gpu)
         return tuple(one for one in counted if one.submission.login.casefold() == login)
+
+    def request_of(self, judgement: Judgement) -> str:
+        """The id of the request that led to a judgement of the ledger."""
+        return request_of_judgement(self._judged(judgement.task, judgement.gpu).places[judgement.checksum])
 
     def hidden(self, judgement: Judgement) -> Moderation | None:
         """The decision that keeps a judgement from counting; None if it counts."""
@@ -81,7 +86,7 @@ class LedgerBoards:
 
     def _read(self, task: str, gpu: str) -> list[Judgement]:
         removed = self._removed(task, gpu)
-        return [one for one in self._judged(task, gpu) if one.checksum not in removed]
+        return [one for one in self._judged(task, gpu).judgements if one.checksum not in removed]
 
 
 def find_board(task: str, gpu: str, root: Path) -> Board | None:
