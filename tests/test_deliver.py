@@ -322,9 +322,14 @@ def test_a_first_place_not_timed_by_the_referee_needs_a_review(scene: Scene, cla
 def test_a_row_that_comes_to_lead_without_a_review_is_held_by_the_reconciler_until_it_is_released(scene: Scene) -> None:
     opened(scene)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5))
-    scene.submit(scene.world.add_user("bob"), FASTER)
+    bob = scene.world.add_user("bob")
+    pull = scene.submit(bob, FASTER)
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.9, claim=Claim.INSIDE_TIMED))
-    first, second = scene.judgements()
+    scene.world.add_comment(pull.number, bob, "/rank")
+    scene.intake()
+    (again,) = scene.waiting()
+    scene.evaluate(again, scene.honest(ratio=0.9, claim=Claim.INSIDE_TIMED))
+    first, *others = scene.judgements()
     take_out(scene, first)
     assert scene.reconcile() == 0
 
@@ -332,18 +337,32 @@ def test_a_row_that_comes_to_lead_without_a_review_is_held_by_the_reconciler_unt
         with LedgerBranch(scene.server.git_url) as branch:
             return [one for one in branch.ledger.moderations() if one.action is Action.HOLD]
 
-    (hold,) = holds()
-    assert hold.judgement == second.checksum and "measured inside its own process" in hold.reason
-    held = scene.outputs()["held"]
-    assert scene.step("review", workflow="reconcile.yml", job="review", REQUESTS=f"none-1 {held}") == 2
-    (check,) = [one for one in scene.world.checks.values() if one.name == "PullRank review / CPU"]
-    assert check.head_sha == second.submission.head_sha
-    release = hold.model_copy(update={"id": "2", "action": Action.RELEASE, "at": hold.at + timedelta(seconds=1)})
+    held = holds()
+    assert len(held) == 2 and {one.judgement for one in held} == {one.checksum for one in others}
+    assert "measured inside its own process" in held[0].reason
+    assert [one.inputs for one in scene.runs("review.yml")] == [{"request": again.inputs["request"]}]
     with LedgerBranch(str(scene.world.git.path)) as branch:
-        branch.ledger.append_fact(release)
+        for hold in held:
+            update = {"id": f"2-{hold.id}", "action": Action.RELEASE, "at": hold.at + timedelta(seconds=1)}
+            branch.ledger.append_fact(hold.model_copy(update=update))
         branch.commit("released")
     assert scene.reconcile(after=timedelta(days=1)) == 0
-    assert holds() == [hold] and not scene.outputs()["held"]
+    assert holds() == held and len(scene.runs("review.yml")) == 1
+
+
+def test_a_result_that_the_reconciler_delivers_is_held_with_a_review_aid(scene: Scene) -> None:
+    opened(scene)
+    (judging,) = scene.waiting()
+    scene.evaluate(judging, scene.honest(ratio=0.5, claim=Claim.INSIDE_TIMED), report=False)
+    assert scene.reconcile(after=timedelta(minutes=10)) == 0
+    assert [one.inputs for one in scene.runs("review.yml")] == [{"request": judging.inputs["request"]}]
+
+
+def test_a_result_is_held_and_reported_even_if_no_review_aid_can_be_started(scene: Scene) -> None:
+    pull = opened(scene)
+    scene.world.disabled_workflows.add("review.yml")
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.5, claim=Claim.INSIDE_TIMED))
+    assert not scene.runs("review.yml") and "needs a maintainer's review" in scene.comment(pull.number)
 
 
 @pytest.mark.parametrize(("bound_us", "is_held"), [(9_000.0, False), (11_000.0, True)])

@@ -291,10 +291,10 @@ def test_a_held_first_place_gets_a_check_run_with_the_aid_and_another_does_not(s
     pull = scene.submit(scene.alice, source)
     (judging,) = scene.waiting()
     scene.evaluate(judging, scene.honest(ratio=0.5, claim=Claim.SELF_TIMED))
-    asked = {"REQUESTS": scene.outputs()["held"]}
-    assert asked["REQUESTS"] == judging.inputs["request"]
+    (review,) = scene.runs("review.yml")
+    assert review.inputs == {"request": judging.inputs["request"]}
     assert "`PullRank review` among the checks" in scene.comment(pull.number)
-    assert scene.step("review", workflow="evaluate.yml", job="review", **asked) == 0
+    assert scene.step("review", workflow="review.yml", job="review", REQUEST=review.inputs["request"]) == 0
     (check,) = [one for one in scene.world.checks.values() if one.name == "PullRank review / CPU"]
     assert (check.conclusion, check.output["title"]) == ("neutral", "For maintainers: 1 finding")
     summary = check.output["summary"]
@@ -302,7 +302,7 @@ def test_a_held_first_place_gets_a_check_run_with_the_aid_and_another_does_not(s
     assert "No reader's notes: `` `reader` in .github/pullrank.yml names none ``" in summary
     scene.submit(scene.world.add_user("bob"), SOURCE + b"# bob's\n")
     scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.9))
-    assert "held" not in scene.outputs()
+    assert scene.runs("review.yml") == [review]
 
 
 def test_moderate_review_prints_the_aid_for_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,21 @@ def test_the_anchor_is_the_reference_itself_if_nothing_is_right_on_this_machine(
     (source / "reference.py").write_text(reference)
     task = imported(tmp_path / "tasks", source, "--mend", "--sandbox", "none")["half"]
     assert task.anchor == task.folder / "examples" / "accepted" / "reference.py"
-    assert "its anchor is the reference itself, which was not right here" in capsys.readouterr().out
+    assert "its anchor is the reference itself, although it was not right here" in capsys.readouterr().out
+
+
+def test_the_reference_stays_the_anchor_if_only_an_example_with_needs_is_right(tmp_path, capsys):
+    as_example = "'custom_kernel' in globals() and len(data) == 16"  # only in a test, so that it can be the anchor
+    reference = REFERENCE.replace("return data / 2", f"return data / (3 if {as_example} else 2)")
+    right = f"#!PULLRANK needs numpy\n{RIGHT}"
+    source = kernelbot_task(tmp_path / "set" / "half", solutions__correct__a_with_needs=right)
+    (source / "reference.py").write_text(reference)
+    task = imported(tmp_path / "tasks", source, "--mend", "--sandbox", "none")["half"]
+    assert task.anchor == task.folder / "examples" / "accepted" / "reference.py"
+    assert [one.path.name for one in task.examples if one.path.parent.name == "accepted"] == [
+        "a_with_needs.py", "reference.py",
+    ]  # fmt: skip
+    assert "reference.py: not its folder's verdict here: WA: not the half" in capsys.readouterr().out
 
 
 def test_a_task_whose_name_is_taken_is_refused_before_its_code_runs(tmp_path, capsys):

@@ -128,13 +128,15 @@ class RecordFacts(SiteModel):
 
 
 class MachineFacts(SiteModel):
-    """A machine that judges a GPU's boards, and its software in its last judging: versions by name.
+    """A machine that has judged a GPU's boards, and its software in its last judging: versions by name.
 
-    `software` is empty on older sites.
+    On older sites, `software` and `cpu` are empty, and `cores` is 0.
     """
 
     gpu: RecordName
     device: LongLine
+    cpu: LongLine = ""
+    cores: NonNegativeInt = 0
     last_at: AwareDatetime
     software: dict[LongLine, LongLine] = Field(default_factory=dict, max_length=200)
 

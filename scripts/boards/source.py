@@ -73,9 +73,14 @@ class LedgerSource:
         found = {}
         for one in sorted(contents.judgements, key=attrgetter("finished_at")):
             if one.gpu == gpu:
-                machine, at = one.machine, one.finished_at
+                machine = one.machine
                 found[machine.device, machine.cpu, machine.cores] = MachineFacts(
-                    gpu=gpu, device=machine.device, last_at=at, software=machine.versions
+                    gpu=gpu,
+                    device=machine.device,
+                    cpu=machine.cpu,
+                    cores=machine.cores,
+                    last_at=one.finished_at,
+                    software=machine.versions,
                 )
         return _last_first(found.values())
 

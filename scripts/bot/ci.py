@@ -6,10 +6,10 @@ those of scripts/bot/workflow.py                                       every com
 GITHUB_EVENT_NAME, GITHUB_EVENT_PATH                                   intake
 GITHUB_EVENT_PATH, GITHUB_REF_NAME                                     report, reconcile
 REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID                                  resolve
-REQUEST, JUDGE, GITHUB_RUN_ID, GITHUB_OUTPUT; CHECK, ARTIFACT, DIGEST  report; the last three if known
+REQUEST, JUDGE, GITHUB_RUN_ID; CHECK, ARTIFACT, DIGEST                 report; the last three if known
 REFUSAL                                                                report, if resolve refused the request
-REQUESTS; READER_KEY if there is one                                   review
-GITHUB_OUTPUT                                                          publish, dataset, reconcile
+REQUEST; READER_KEY if there is one                                    review
+GITHUB_OUTPUT                                                          publish, dataset
 GITHUB_EVENT_PATH, GITHUB_REF_NAME; SITE and the webhooks' secrets    announce
 PULL_REQUEST, HEAD_SHA, GITHUB_OUTPUT                                  prepare-check
 PULL_REQUEST, HEAD_SHA, CHECK, GITHUB_RUN_ID                           report-check
@@ -162,7 +162,7 @@ def report_command() -> None:
     from scripts.bot.report.outcome import Hints
     from scripts.bot.report.report import refuse, run
 
-    request_id, result, run_id, outputs = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID", "GITHUB_OUTPUT")
+    request_id, result, run_id = require_environment("REQUEST", "JUDGE", "GITHUB_RUN_ID")
     run_number = _require_run("JUDGE", result, run_id)
     hints = Hints(
         check=int(_find(_ID, "CHECK") or 0) or None,
@@ -183,31 +183,23 @@ def report_command() -> None:
                 hints=hints,
                 # The blank lines keep the lines around the report out of its first and last block.
                 show=lambda text: summarize(f"\n{text}\n"),
-                note_held=lambda: write_outputs(Path(outputs), {"held": request_id}),
             )
             say(said)
 
 
 @ci.command("review")
 def review_command() -> None:
-    """Show maintainers what they may want to look at in the files of held judgements.
+    """Show maintainers what they may want to look at in the file of a held judgement.
 
     Example: pullrank ci review
     """
     from scripts.bot.report.review import run
     from scripts.review.reader import KEY
 
-    (requests,) = require_environment("REQUESTS")
+    (request_id,) = require_environment("REQUEST")
     workflow = Workflow()
-    failed: list[str] = []
     with workflow.github() as github:
-        for request_id in requests.split():
-            try:
-                say(run(request_id, workflow.context(github), os.environ.get(KEY, "").strip()))
-            except PullRankError as error:
-                failed.append(f"{request_id}: {error}")
-    if failed:
-        raise CiError("\n".join(failed))
+        say(run(request_id, workflow.context(github), os.environ.get(KEY, "").strip()))
 
 
 @ci.command("reconcile")
@@ -218,17 +210,12 @@ def reconcile_command() -> None:
     """
     from scripts.bot.reconcile.reconcile import run
 
-    (outputs,) = require_environment("GITHUB_OUTPUT")
     workflow = Workflow()
-    held: dict[str, None] = {}
     with workflow.github() as github:
         lines = 0
-        try:
-            for line in run(workflow.context(github, require_default_branch()), note_held=held.setdefault):
-                say(line)
-                lines += 1
-        finally:
-            write_outputs(Path(outputs), {"held": " ".join(held)})
+        for line in run(workflow.context(github, require_default_branch())):
+            say(line)
+            lines += 1
     if not lines:
         say("Nothing to do.")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 PUBLISH_WORKFLOW = "publish.yml"
+REVIEW_WORKFLOW = "review.yml"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from scripts.competition.completion import judged_gpu_names
 from scripts.doctor.finding import Availability, Finding
 from scripts.doctor.machine import examine
 from scripts.doctor.runner import examine_runner, role_of
-from scripts.doctor.software import Version, compare
+from scripts.doctor.software import Version, compare, software_here
 
 _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "dim"}
 
@@ -31,7 +31,7 @@ _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "di
     "gpu",
     metavar="GPU",
     shell_complete=judged_gpu_names,
-    help="Compare this machine's software with that of each machine that judges this GPU's boards.",
+    help="Compare this machine's software with that of each machine that has judged this GPU's boards.",
 )
 @at_site
 @in_ledger
@@ -71,7 +71,8 @@ def _print(findings: list[Finding], does: str) -> None:
 def _compare(gpu: str, site: str | None, ledger: Path | None, *, as_json: bool) -> int:
     source = SiteSource(site) if site else open_ledger(ledger)
     machines = [one for one in source.machines(gpu) if one.software]
-    compared = [(one, compare(one.software)) for one in machines]
+    here = software_here() if machines else {}
+    compared = [(one, compare(one.software, here)) for one in machines]
     if as_json:
         newest, *others = [_facts(*one) for one in compared] or [{"gpu": gpu, "software": []}]
         click.echo(json.dumps({**newest, "others": others}, indent=1))
@@ -93,6 +94,8 @@ def _print_versions(judge: MachineFacts, versions: list[Version]) -> None:
         words = (one.state, one.name, one.judge or "—", one.here or "—")
         made.add_row(*map(cell, words), style="yellow" if one.state == "differs" else "dim")
     console().print(made)
+    host = f" with {plain(judge.cpu)}, {judge.cores} cores" if judge.cpu else ""
     click.echo(
-        f"\nThe judge is {plain(judge.device)}, on {judge.last_at:%Y-%m-%d}. Other versions may be faster or slower."
+        f"\nThe judge was {plain(judge.device)}{host}, on {judge.last_at:%Y-%m-%d}. "
+        "Other versions may be faster or slower."
     )

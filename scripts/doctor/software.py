@@ -23,15 +23,20 @@ class Version:
         return "unknown" if self.here is None else "same" if self.judge == self.here else "differs"
 
 
-def compare(judge: Mapping[str, str]) -> list[Version]:
-    """The software of the judge and of this machine, without the operating system's version."""
+def software_here() -> dict[str, str]:
+    """The versions of this machine's software, by name."""
     from harness.gpu.gpu_facts import read_gpu
     from harness.gpu.gpu_nodes import assigned, find_gpus
     from harness.referee.machine import read_machine
-    from harness.referee.software import LOOKED_FOR
 
     facts = [found for gpu in assigned(find_gpus(), os.environ)[:1] if (found := read_gpu(gpu))]
-    here = read_machine(facts).versions
+    return read_machine(facts).versions
+
+
+def compare(judge: Mapping[str, str], here: Mapping[str, str]) -> list[Version]:
+    """The software of a judge and of this machine, without the operating system's version."""
+    from harness.referee.software import LOOKED_FOR
+
     comparable = ("Python", "torch", "driver", *LOOKED_FOR)
     names = [name for name in comparable if name in judge or name in here]
     headers = [name for name in judge if name not in ("OS", *comparable)]

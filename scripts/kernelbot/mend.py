@@ -4,7 +4,7 @@
     a trial      `task check`    which wrong forms the check accepts; which examples are right on this machine
                                    ├─ reference.py   compares structure, shapes and dtypes before the task's own check
                                    ├─ accepted       examples that are not right are left out
-                                   └─ anchor         the first that is right and needs nothing
+                                   └─ anchor         the first that is right and needs nothing, or the reference itself
     a trial      once more       what is still at fault
 
 If this machine lacks the board's GPU, a copy for the CPU is tried, with the last test as its only benchmark.  No
@@ -113,20 +113,23 @@ def mend(found: FoundTask, plain_import: Converted, sandbox: str) -> Mended:
     if plain_import.why_script:
         files = with_files_it_reads(found, files)
     files = with_set(found, with_all_needs(files))
-    anchor = ""
+    reference = ""
     if not plain_import.why_script:
-        # The reference itself: with a wrong anchor, no example could be judged.
-        anchor, example = _reference_as_example(found, files)
-        files = with_values({**files, anchor: example}, {"anchor": anchor})
+        # It is the anchor at first: with a wrong one, no example could be judged.
+        reference, example = _reference_as_example(found, files)
+        files = with_values({**files, reference: example}, {"anchor": reference})
     trial = _try(found, files, sandbox)
     if not trial:
         return Mended(files=files, notes=("not tried: only a machine with its GPUs can judge it",))
     notes: list[str] = []
     if trial.wrong_forms:
         files, trial = _with_form(found, files, trial, sandbox, notes)
-    files = _without_wrong(files, trial, notes)
-    if anchor:
-        files = _with_anchor(files, trial, anchor, notes, is_new=anchor not in plain_import.files)
+    anchor = reference and _choose_anchor(files, trial, reference, notes)
+    files = _without_wrong(files, trial, anchor, notes)
+    if anchor != reference:
+        if reference not in plain_import.files:
+            files = {name: text for name, text in files.items() if name != reference}
+        files = with_values(files, {"anchor": anchor})
     return Mended(files=files, notes=(*notes, *_left(files, trial)))
 
 
@@ -183,28 +186,25 @@ def wrapped_reference(reference: bytes, accepts: str) -> bytes:
     return reference.rstrip(b"\n") + b"\n" + _FORM.format(accepts=accepts, **words).encode()
 
 
-def _without_wrong(files: Files, trial: _Trial, notes: list[str]) -> Files:
+def _choose_anchor(files: Files, trial: _Trial, reference: str, notes: list[str]) -> str:
+    """The first accepted example that is right here and needs nothing; else the reference itself."""
+    own = [name for name in sorted(trial.right - {reference}) if declared_needs(files[name]) is None]
+    if not own and reference not in trial.right:
+        notes.append("its anchor is the reference itself, although it was not right here")
+    return next(iter(own), reference)
+
+
+def _without_wrong(files: Files, trial: _Trial, anchor: str, notes: list[str]) -> Files:
     """Leave out accepted examples that are not right here, if others are.  A copy for the CPU proves nothing."""
     if trial.is_copy or not trial.right:
         return files
     left_out = {
         path: why
         for path, why in trial.others.items()
-        if path.startswith(_ACCEPTED) and not why.startswith(Verdict.JUDGING_ERROR)
+        if path.startswith(_ACCEPTED) and path != anchor and not why.startswith(Verdict.JUDGING_ERROR)
     }
     notes += (f"{path}: left out: {why}" for path, why in left_out.items())
     return {name: text for name, text in files.items() if name not in left_out}
-
-
-def _with_anchor(files: Files, trial: _Trial, reference: str, notes: list[str], *, is_new: bool) -> Files:
-    """Name as anchor the first accepted example that is right here and needs nothing; else the reference itself."""
-    own = [name for name in sorted(trial.right - {reference}) if declared_needs(files[name]) is None]
-    anchor = next(iter(own), reference)
-    if anchor not in trial.right:
-        notes.append("its anchor is the reference itself, which was not right here; no accepted example was, either")
-    if is_new and anchor != reference:
-        files = {name: text for name, text in files.items() if name != reference}
-    return with_values(files, {"anchor": anchor})
 
 
 def _reference_as_example(found: FoundTask, files: Files) -> tuple[str, bytes]:

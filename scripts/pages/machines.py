@@ -177,13 +177,14 @@ class Runner:
 
 
 def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Reading]:
-    """One reading for each judgement of the board's current edition that timed all benchmarks."""
+    """One reading for each judgement of the board's current edition that has the times of all benchmarks."""
     found: list[Reading] = []
     newest: dict[tuple[str, str, int], Judgement] = {}
     for judgement in sorted(judgements, key=attrgetter("finished_at")):
         anchors = [case.timing.anchor_us for case in judgement.benchmarks if case.timing]
         is_anchored = bool(table.nominal_us) and len(anchors) == len(table.nominal_us)
-        if judgement.edition == table.board.edition and (is_anchored or any(case.told for case in judgement.cases)):
+        is_self_timed = bool(judgement.benchmarks) and all(case.told for case in judgement.benchmarks)
+        if judgement.edition == table.board.edition and (is_anchored or is_self_timed):
             machine = judgement.machine
             shares = [us / usual for us, usual in zip(anchors, table.nominal_us, strict=True)] if is_anchored else []
             reading = Reading(

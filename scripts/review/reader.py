@@ -22,7 +22,7 @@ from scripts.competition.settings import Reader
 from scripts.review.rules import SourceFinding
 
 KEY = "READER_KEY"
-"""The environment variable with the API's key; in evaluate.yml a secret of the environment `review`."""
+"""The environment variable with the API's key; in the jobs `review`, a secret of the environment `review`."""
 TIMEOUT_S = 120.0
 MAX_SOURCE = 100_000
 """Characters of a file that are sent.  A longer one is not sent: half a file would be read wrongly."""

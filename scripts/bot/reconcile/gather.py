@@ -20,8 +20,8 @@ from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
-from scripts.bot.reconcile.plan import PATIENCE, HoldJudgement, RepositoryState, look_back
-from scripts.bot.reconcile.unreviewed import find_holds
+from scripts.bot.reconcile.plan import PATIENCE, HoldRow, RepositoryState, look_back
+from scripts.bot.reconcile.unreviewed import find_unreviewed
 from scripts.bot.report.places import LedgerBoards, find_board
 from scripts.competition.settings import Merge as MergeSetting
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
@@ -74,10 +74,9 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         places = {one.request.id: place for one in of_heads if (place := tables.place(one))}
         active_tables = [table for name in sorted(active) if (table := tables.find(*name))]
         duels = tuple(find_due_rows(active_tables))
-        holds = tuple(
-            HoldJudgement(decision=decision, request_id=tables.request_of(judgement))
-            for table in active_tables
-            for judgement, decision in find_holds(table, decisions, now)
+        unreviewed = tuple(
+            HoldRow(judgements=row.judgements, reason=reason, request_id=tables.request_of(row.newest))
+            for row, reason in find_unreviewed(active_tables, decisions)
         )
         provisional = find_provisional_rows(active_tables, now)
         if of_rows := {row.pull_request for row in (*duels, *provisional)}:
@@ -97,7 +96,7 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         spare=spare,
         places=places,
         duels=tuple(due for row in duels if (due := row.find_due(statuses))),
-        holds=holds,
+        unreviewed=unreviewed,
         provisional=tuple(due for row in provisional if (due := row.find_due(statuses))),
         published_at=max((run.created_at for run in published), default=None),
         decided_at=decided_at,

@@ -5,7 +5,7 @@ open, its run has ended        ──▶  DeliverResult  if there is no judgemen
 open, no longer wanted         ──▶  EndRequest     banned; or the event that should have ended it was lost
 withdrawn, its run goes on     ──▶  StopRun        it takes a machine's time
 the comment is out of date     ──▶  UpdateComment  that it is queued, or how it ended; or DeliverResult again
-first, and never reviewed      ──▶  HoldJudgement  its time needed no review until it came to lead
+first, and never reviewed      ──▶  HoldRow        its time needed no review until it came to lead
 its row's duel is due          ──▶  Rematch        judge it again, against the current champion
 its row is provisional         ──▶  Rematch        judge it again, when its machine has nothing else to do
 judged, it makes a row         ──▶  MergePull
@@ -27,6 +27,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from random import Random
 
+from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from scripts.bot.comment.markers import BoardMarker, BoardState
 from scripts.bot.comment.pull_record import newest_by_gpu
@@ -37,7 +38,7 @@ from scripts.bot.report.places import PlaceKind
 from scripts.competition.settings import Ban
 from scripts.github.pulls import PullRequest, WorkflowRun
 from scripts.ledger.ledger import LedgerFault, RequestStatus
-from scripts.ledger.moderation import Moderated, Moderation
+from scripts.ledger.moderation import Moderated
 from scripts.ledger.request import WITHDRAWN, Ending, EndState, Request
 from scripts.standings.provisional import PAUSES
 
@@ -119,15 +120,16 @@ class Rematch(_OfRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HoldJudgement:
-    """A judgement of a first row that needs a review, and the request that led to it."""
+class HoldRow:
+    """All judgements of a first row that needs a review, and the request that led to the newest of them."""
 
-    decision: Moderation
+    judgements: tuple[Judgement, ...]
+    reason: str
     request_id: str
 
     @property
     def name(self) -> str:
-        return self.decision.id
+        return self.request_id
 
 
 class MergePull(_OfRequest):
@@ -168,7 +170,7 @@ Step = (
     | DeliverResult
     | EndRequest
     | UpdateComment
-    | HoldJudgement
+    | HoldRow
     | Rematch
     | AskForJudging
     | MergePull
@@ -195,7 +197,7 @@ class RepositoryState:
         spare: our superfluous second comments: pull request by comment id.
         places: of judged requests, by request id.
         duels: all that are due.
-        holds: those of first rows without a review.
+        unreviewed: the first rows that need a review.
         provisional: the judgings of provisional rows that are due, the one that waits longest first.
         published_at: start of the last publish.yml run.
         decided_at: a maintainer's last moderation, such as a hold or a release.
@@ -215,7 +217,7 @@ class RepositoryState:
     spare: Mapping[int, int] = field(default_factory=dict)
     places: Mapping[str, PlaceKind] = field(default_factory=dict)
     duels: tuple[DueJudging, ...] = ()
-    holds: tuple[HoldJudgement, ...] = ()
+    unreviewed: tuple[HoldRow, ...] = ()
     provisional: tuple[DueJudging, ...] = ()
     published_at: datetime | None = None
     decided_at: datetime | None = None
@@ -274,7 +276,7 @@ def plan(facts: RepositoryState) -> tuple[Step, ...]:
     ready = [pull for pull in _ours(facts) if not pull.is_draft and pull.number not in unjudged]
     steps: list[Step] = list(_for_live_runs(facts))
     steps += [step for status in facts.statuses if (step := _for_request(status, facts))]
-    steps += facts.holds
+    steps += facts.unreviewed
     steps += (rematches := [*_for_duels(facts)])
     steps += _for_provisional(facts, {step.request.gpu for step in rematches})
     steps += [step for pull in ready for step in _for_judged(pull, facts)]

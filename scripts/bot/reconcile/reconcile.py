@@ -7,9 +7,8 @@ A failed step does not stop the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
@@ -29,7 +28,7 @@ from scripts.bot.reconcile.plan import (
     DeleteComment,
     DeliverResult,
     EndRequest,
-    HoldJudgement,
+    HoldRow,
     MergePull,
     PublishSite,
     Rematch,
@@ -42,9 +41,10 @@ from scripts.bot.reconcile.plan import (
 from scripts.bot.report.merging import MERGED, merge
 from scripts.bot.report.report import end
 from scripts.bot.report.report import run as deliver
-from scripts.github.pulls import GitHubError
+from scripts.bot.report.review import start_review
+from scripts.github.pulls import ACTIONS_BOT, GitHubError
 from scripts.github.start_workflow import NotStarted, start_workflow, why_events_are_lost
-from scripts.ledger.moderation import Moderated, Moderation
+from scripts.ledger.moderation import Moderated, hold
 from scripts.ledger.names import either, requests_of, under
 from scripts.ledger.request import Ending, Request
 
@@ -52,12 +52,8 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 
-def run(
-    context: BotContext, now: datetime | None = None, *, note_held: Callable[[str], object] = lambda _: None
-) -> Iterator[str]:
+def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
     """Carry out all steps, with a log line for each; a failed step does not stop the others.
-
-    `note_held` is called with the request of each judgement that is held for a maintainer's review.
 
     Raises:
         NotStarted: after all other steps, if the repository's settings keep it from starting workflows.
@@ -71,7 +67,7 @@ def run(
         if trouble and isinstance(step, StartRun):
             continue
         try:
-            yield (said := act(step, context, at, note_held))
+            yield (said := act(step, context, at))
             if isinstance(step, MergePull) and said == f"{step.request.id}: {MERGED}" and PublishSite() not in steps:
                 steps.insert(len(steps) - lost, PublishSite())  # The site marks rows that are not merged.
         except NotStarted as error:
@@ -92,7 +88,7 @@ bot closes this pull request. The results stay in the ledger. Push a faster file
 """
 
 
-def act(step: Step, context: BotContext, now: datetime, note_held: Callable[[str], object]) -> str:
+def act(step: Step, context: BotContext, now: datetime) -> str:
     """Do one step; returns a log line."""
     github, branch = context.github, context.default_branch
     match step:
@@ -104,16 +100,13 @@ def act(step: Step, context: BotContext, now: datetime, note_held: Callable[[str
             return f"{request.id}: stopped its run, which is no longer wanted"
         case DeliverResult(request=request, run=found):
             run_id, result = (found.id, found.conclusion) if found else (None, None)
-            note = partial(note_held, request.id)
-            return deliver(request.id, run_id, result or "unknown", context, now, note_held=note)
+            return deliver(request.id, run_id, result or "unknown", context, now)
         case EndRequest(request=request):
             return _end(step, context, now)
         case UpdateComment(request=request, ending=ending):
             return _tell(request, ending, context)
-        case HoldJudgement(decision=decision, request_id=request_id):
-            said = _hold(decision, context)
-            note_held(request_id)
-            return said
+        case HoldRow():
+            return f"{_hold(step, context, now)}; {start_review(step.request_id, context)}"
         case Rematch(request=request):
             return _ask(request, context)
         case AskForJudging(pull=pull, happened_at=happened_at):
@@ -138,11 +131,12 @@ def _tidy(step: ClosePull | DeleteComment, github: GitHub) -> str:
     return f"#{number}: closed, because it improves nothing"
 
 
-def _hold(decision: Moderation, context: BotContext) -> str:
+def _hold(step: HoldRow, context: BotContext, now: datetime) -> str:
     with context.open_ledger(under("moderation")) as branch:
-        branch.ledger.append_fact(decision)
-        branch.commit(f"Hold {decision.judgement}")
-    return f"{decision.id}: held: {decision.reason}"
+        for judgement in step.judgements:
+            branch.ledger.append_fact(hold(judgement, step.reason, by=ACTIONS_BOT.id, at=now))
+        branch.commit(f"Hold {step.name}")
+    return f"{step.name}: held: {step.reason}"
 
 
 def _ask(request: Request, context: BotContext) -> str:

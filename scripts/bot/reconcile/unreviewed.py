@@ -7,23 +7,19 @@ the one before it was withdrawn, disqualified, or got slower.  Then the reconcil
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 
-from harness.records.judgement import Judgement
 from scripts.bot.report.recording import find_doubt
-from scripts.github.pulls import ACTIONS_BOT
-from scripts.ledger.moderation import Action, Moderation, hold
+from scripts.ledger.moderation import Action, Moderation
+from scripts.standings.rows import Row
 from scripts.standings.standings import Standings
 
 
-def find_holds(
-    table: Standings, decisions: Iterable[Moderation], now: datetime
-) -> Iterator[tuple[Judgement, Moderation]]:
-    """A decision for each judgement of a board's first row, if there is no decision about any of them yet."""
+def find_unreviewed(tables: Iterable[Standings], decisions: Iterable[Moderation]) -> Iterator[tuple[Row, str]]:
+    """The first rows that need a review, each with the reason, if there is no decision about their judgements yet."""
     decided = {one.judgement for one in decisions if one.action is not Action.WITHDRAW}
-    first = table.champion
-    if not first or decided.intersection(one.checksum for one in first.judgements):
-        return
-    if doubt := find_doubt(first.newest, table.board):
-        for one in first.judgements:
-            yield one, hold(one, f"it would be first with a time {doubt}", by=ACTIONS_BOT.id, at=now)
+    for table in tables:
+        first = table.champion
+        if not first or decided.intersection(one.checksum for one in first.judgements):
+            continue
+        if doubt := find_doubt(first.newest, table.board):
+            yield first, f"it would be first with a time {doubt}"

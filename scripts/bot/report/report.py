@@ -32,6 +32,7 @@ from scripts.bot.report.merging import MERGED, find_due, merge
 from scripts.bot.report.outcome import Hints, JudgingOutcome, find_outcome
 from scripts.bot.report.places import LedgerBoards, find_board
 from scripts.bot.report.recording import note_cost, record
+from scripts.bot.report.review import start_review
 from scripts.common.text import shorten
 from scripts.github.checks import Check, CheckState
 from scripts.github.start_workflow import start_workflow
@@ -53,14 +54,12 @@ def run(
     now: datetime | None = None,
     hints: Hints | None = None,
     show: Callable[[str], object] | None = None,
-    note_held: Callable[[], object] | None = None,
 ) -> str:
     """Deliver the result of a run's judge; returns a log line.
 
     Args:
         run_id: may be None for a request that was judged: its run is looked up if the ledger does not hold everything.
         show: called with the report as Markdown, if there is one.
-        note_held: called if the judgement is held for a maintainer's review.
 
     Raises:
         PullRankError: GitHub, the ledger, or the repository's own files fail.
@@ -99,10 +98,10 @@ def run(
     short = show_state(of_pull, check, github, section=section, known_check=None if was_ended else hints.check)
     if show and section:
         show(section.report)
-    if note_held and hidden and hidden.action is Action.HOLD:
-        note_held()
     came = outcome.judgement.verdict if outcome.judgement else f"{ending.state} ({outcome.trouble})"
     said = [f"{request_id}: {came}", short]
+    if hidden and hidden.action is Action.HOLD:
+        said.append(start_review(request_id, context))
     if again:
         workflow_runs.start(github, again, context.default_branch)
         said.append(f"requested again as {again.id}")

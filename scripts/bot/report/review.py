@@ -1,6 +1,6 @@
 """`pullrank ci review`: the review aid of a held judgement, as a check run of its commit.
 
-It runs after `report`, in a job that cannot change anything else: whatever it does, the judgement is in the ledger.
+It runs in a workflow of its own, which cannot change anything else: whatever it does, the judgement is in the ledger.
 """
 
 from __future__ import annotations
@@ -9,12 +9,23 @@ from harness.records.errors import PullRankError
 from harness.task.bundle import sha256
 from harness.task.submission import MAX_BYTES
 from scripts.bot.admission.path_rule import entry_path
-from scripts.bot.context import BotContext
+from scripts.bot.context import REVIEW_WORKFLOW, BotContext
 from scripts.bot.evaluate.resolve import require_request
 from scripts.competition.repository import require_task
 from scripts.github.checks import Check, CheckState
+from scripts.github.pulls import GitHubError
+from scripts.github.start_workflow import start_workflow
 from scripts.ledger.names import requests_of_author_of
 from scripts.review.aid import TITLE, as_markdown, review_aid
+
+
+def start_review(request_id: str, context: BotContext) -> str:
+    """Start review.yml; returns a log line.  A judging and its hold need no aid, so a failure only appears there."""
+    try:
+        start_workflow(context.github, REVIEW_WORKFLOW, {"request": request_id}, context.default_branch)
+    except GitHubError as error:
+        return f"no review aid: {error}"
+    return "started a review"
 
 
 def run(request_id: str, context: BotContext, key: str) -> str:
