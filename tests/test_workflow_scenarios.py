@@ -218,14 +218,9 @@ def contest(tmp_path: Path, expressions: Expressions, warm: WarmPython, machines
 
 
 PUBLISHED = ["build: success", "deploy: success", "announce: success"]
-GREEN = ["resolve: success", "judge: success", "report: success", "review: skipped"]
-CANCELLED = ["resolve: success", "judge: cancelled", "report: success", "review: cancelled"]
-RED = ["resolve: success", "judge: failure", "report: success", "review: skipped"]
-
-
-def replaced(results: list[str]) -> list[str]:
-    """The results of a run that its own report replaced by a newer one."""
-    return [*results[:3], "review: cancelled"]
+GREEN = ["resolve: success", "judge: success", "report: success"]
+CANCELLED = ["resolve: success", "judge: cancelled", "report: success"]
+RED = ["resolve: success", "judge: failure", "report: success"]
 
 
 # From a pull request to a row.
@@ -386,7 +381,7 @@ def test_a_wrong_answer_is_reported_and_makes_no_row(contest: Contest) -> None:
 def test_a_held_first_place_gets_a_review_aid_and_no_other_right_is_needed(contest: Contest) -> None:
     contest.judges(contest.honest(claim=Claim.SELF_TIMED))
     pull = contest.open()
-    assert contest.results("evaluate.yml") == [*GREEN[:3], "review: success"]
+    assert contest.results("evaluate.yml") == GREEN and contest.results("review.yml") == ["review: success"]
     assert contest.checks() == ["PullRank / CPU: success", "PullRank review / CPU: neutral"]
     assert contest.rows() == [] and not pull.merged_at
 
@@ -687,7 +682,7 @@ def test_a_merge_that_fails_leaves_the_row_published(contest: Contest) -> None:
     contest.server.fail("PUT */merge", Failure(status=403), times=9)
     contest.hub.may_fail.add("report")
     assert not contest.open().merged_at and contest.rows() == ["alice"]
-    assert contest.results("evaluate.yml")[-2:] == ["report: failure", "review: skipped"]
+    assert contest.results("evaluate.yml")[-1:] == ["report: failure"]
 
 
 def test_an_author_cancels_a_running_judging_at_once(contest: Contest) -> None:
@@ -720,7 +715,7 @@ def test_a_submission_is_judged_again_if_its_task_changes_meanwhile(contest: Con
 
     contest.judges(change_meanwhile)
     pull = contest.open()
-    assert contest.results("evaluate.yml") == replaced(GREEN) + GREEN
+    assert contest.results("evaluate.yml") == GREEN + GREEN
     assert [one.edition for one in contest.judgements()] == [edition] and pull.merged_at
 
 
@@ -764,7 +759,7 @@ def test_the_reconciler_recovers_from_a_call_that_keeps_failing(contest: Contest
 def test_a_crashed_judge_runs_three_times_and_ends_as_our_fault(contest: Contest) -> None:
     contest.judges(lambda request, run: None)
     pull = contest.open()
-    assert contest.results("evaluate.yml") == replaced(RED) * 2 + RED and contest.endings() == [EndState.FAILED] * 3
+    assert contest.results("evaluate.yml") == RED * 2 + RED and contest.endings() == [EndState.FAILED] * 3
     assert "failed on our side" in contest.comment(pull.number) and contest.checks() == ["PullRank / CPU: neutral"]
     contest.judges(contest.honest())
     contest.world.add_comment(pull.number, contest.alice, "/rerun")
