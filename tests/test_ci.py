@@ -88,7 +88,7 @@ def test_all_missing_variables_are_named_at_once(
     [
         (["intake"], "GITHUB_EVENT_NAME, GITHUB_EVENT_PATH"),
         (["resolve", "--out", "x"], "REQUEST, GITHUB_OUTPUT, GITHUB_RUN_ID"),
-        (["report"], "REQUEST, JUDGE, GITHUB_RUN_ID, GITHUB_OUTPUT"),
+        (["report"], "REQUEST, JUDGE, GITHUB_RUN_ID"),
     ],
 )
 def test_each_step_names_the_variables_it_needs(
@@ -104,7 +104,7 @@ def test_each_step_names_the_variables_it_needs(
 def test_a_report_with_an_invalid_result_or_run_id_is_refused(
     result: str, run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = {"REQUEST": "12-aaaaaaaaaaaa-CPU-ranked-1", "JUDGE": result, "GITHUB_RUN_ID": run_id, "GITHUB_OUTPUT": "x"}
+    values = {"REQUEST": "12-aaaaaaaaaaaa-CPU-ranked-1", "JUDGE": result, "GITHUB_RUN_ID": run_id}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     assert run(["ci", "report"]) == 2
