@@ -264,7 +264,7 @@ def _medians(points: Sequence[Point]) -> list[Point]:
 
 
 def _step(count: int) -> int:
-    """The step between the readings that are shown, so that there are at most `MOST_READINGS`."""
+    """The step of a slice that keeps at most `MOST_READINGS` of `count` readings."""
     return math.ceil(count / MOST_READINGS)
 
 
