@@ -519,14 +519,13 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
 
 @pytest.mark.alone
 def test_long_calls_in_which_the_referee_sleeps_are_not_other_work(board, all_cores):
+    """If the sleep counted as other work, it would take more than nine tenths of each run; real work takes less."""
     sleeps = AROUND.format("time.sleep(0.4)\n    return data + 1")
-    notes = []
     with JudgeSession(board) as session:
-        while len(notes) < 3 and all("Other work took" in note for note in notes):  # there may be real other work
-            judgement = session.judge(submission(sleeps), Mode.BENCHMARK, pairs=1)
-            assert judgement.verdict is Verdict.ACCEPTED and judgement.benchmarks, judgement.message
-            notes.append(judgement.machine.note)
-    assert "Other work took" not in notes[-1]
+        judgement = session.judge(submission(sleeps), Mode.BENCHMARK, pairs=1)
+    assert judgement.verdict is Verdict.ACCEPTED and judgement.benchmarks, judgement.message
+    taken = re.search(r"Other work took up to ([0-9]+)% of a core", judgement.machine.note)
+    assert taken is None or int(taken[1]) < 80
 
 
 def judge_beside_loops(board, source, **limits):
