@@ -518,6 +518,24 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
 
 
 @pytest.mark.alone
+def test_a_judging_shows_that_it_waits_for_idle_cores(board, all_cores):
+    """Another program runs from the first benchmark on, until the judge shows that it waits."""
+    steps = []
+    with contextlib.ExitStack() as other_work:
+
+        def show(progress):
+            if progress.step == "benchmark" and "benchmark" not in steps:
+                other_work.enter_context(busy_loops(1, max(all_cores)))
+            if progress.step == "waiting for idle cores":
+                other_work.close()
+            steps.append(progress.step)
+
+        judge(board, submission(GOOD), Mode.BENCHMARK, on_progress=show, other_work=OtherWorkRule.AVOID)
+    assert "waiting for idle cores" in steps
+    assert steps[steps.index("waiting for idle cores") + 1] == "benchmark"
+
+
+@pytest.mark.alone
 def test_long_calls_in_which_the_referee_sleeps_are_not_other_work(board, all_cores):
     """If the sleep counted as other work, it would take more than nine tenths of each run; real work takes less."""
     sleeps = AROUND.format("time.sleep(0.4)\n    return data + 1")

@@ -27,10 +27,11 @@ def test_a_run_begins_when_other_work_has_ended():
 
 def test_the_judgement_says_how_long_the_judge_waited(monkeypatch):
     monkeypatch.setattr(quiet, "_PAUSE_S", 0.6)
-    waiting = quiet_of(0.9, 0.4, 0.05, 0.0)
-    waiting.wait()
-    waiting.wait()
-    assert 1.2 <= waiting.waited_s < 2
+    reports = []
+    waiting = quiet_of(0.9, 0.4, 0.3, 0.05, 0.0, 0.9, 0.0)
+    are_long = [waiting.wait(lambda: reports.append(waiting.waited_s)) for _ in range(3)]
+    assert are_long == [True, False, False] and len(reports) == 1
+    assert 2.4 <= waiting.waited_s < 3.6
     machine = read_machine()
     assert "The judge waited 2 s for idle cores." in as_timed(machine, [], waited_s=1.8).note
     assert as_timed(machine, [], waited_s=0.9).note == machine.note

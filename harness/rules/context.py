@@ -57,6 +57,7 @@ class Context:
         self.mode = mode
         self.sandbox = sandbox
         self.on_progress = on_progress
+        self._progress = Progress(step="build", done=0, total=1)
         self.recipe = recipe
         self.replay = replay
         self.reference = Reference(board, device.name)
@@ -90,7 +91,14 @@ class Context:
         return secrets.randbits(31)
 
     def report(self, step: str, done: int, total: int, seconds_left: float | None = None) -> None:
-        self.on_progress(Progress(step=step, done=done, total=total, seconds_left=seconds_left))
+        self._progress = Progress(step=step, done=done, total=total, seconds_left=seconds_left)
+        self.on_progress(self._progress)
+
+    def await_idle_cores(self) -> None:
+        """Wait until the cores are idle, if this judging keeps other work out.  Raises JudgeError as `Quiet.wait`."""
+        waiting = Progress(step="waiting for idle cores", done=0, total=1)
+        if self.quiet and self.quiet.wait(lambda: self.on_progress(waiting)):
+            self.on_progress(self._progress)
 
     @contextlib.contextmanager
     def start_player(self, entry: PlayerFiles, *, building: bool = False) -> Iterator[PlayerHandle]:

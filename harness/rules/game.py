@@ -225,8 +225,7 @@ class Game:
         theirs = self.context.entry("champion", opponent)
         failure = self._duel_once(theirs, opponent)
         if failure and self._may_try_again(time.monotonic() - began):
-            if self.context.quiet:
-                self.context.quiet.wait()
+            self.context.await_idle_cores()
             # With a cache of its own: the first one may be incomplete.
             failure = self._duel_once(replace(theirs, cache=secrets.token_hex(8)), opponent)
         if failure:

@@ -30,6 +30,8 @@ PATIENCE_IN_ALL_S = 300.0
 """How long to wait for idle cores in the whole judging."""
 SHORT_PATIENCE_S, SHORT_PATIENCE_IN_ALL_S = 5.0, 30.0
 """The same if other work does not make the judging void."""
+_LONG_WAIT_S = 1.0
+"""A wait that takes longer is reported."""
 _PAUSE_S = 0.05
 
 _WAY_OUT = "times beside other work cannot be ranked. Judge again when this machine is idle"
@@ -51,9 +53,13 @@ class Quiet:
         self.repeats = 0
         """How many runs were played again."""
 
-    def wait(self) -> None:
-        """Wait until the cores are idle.  Raises JudgeError if that takes too long and makes the judging void."""
-        began, waited_s = time.monotonic(), 0.0
+    def wait(self, on_long_wait: Callable[[], None] = lambda: None) -> bool:
+        """Wait until the cores are idle; return whether that took long, in which case `on_long_wait` was called once.
+
+        Raises:
+            JudgeError: it takes too long and makes the judging void.
+        """
+        began, waited_s, is_long = time.monotonic(), 0.0, False
         for_a_run_s, in_all_s = PATIENCE_S, PATIENCE_IN_ALL_S
         if not self._voids:
             for_a_run_s, in_all_s = SHORT_PATIENCE_S, SHORT_PATIENCE_IN_ALL_S
@@ -62,9 +68,13 @@ class Quiet:
                 if self._voids:
                     raise JudgeError(f"other work takes {share:.0%} of a core: {_WAY_OUT}")
                 break
+            if not is_long and waited_s > _LONG_WAIT_S:
+                is_long = True
+                on_long_wait()
             time.sleep(_PAUSE_S)
             waited_s = time.monotonic() - began
         self.waited_s += waited_s
+        return is_long
 
     def must_repeat(self, share: float, side: str, case: str, *, stalls: bool = False) -> bool:
         """Whether to play a run again, because of the share of a core that other work took, or a call that `stalls`.

@@ -94,9 +94,8 @@ class Runs:
 
         def play(order: int) -> Windows:
             while True:
-                if quiet:
-                    with phase.deadline.paused():
-                        quiet.wait()
+                with phase.deadline.paused():
+                    self.context.await_idle_cores()
                 undo = phase.checkpoint()
                 windows, other_share = self._play(entry, case, phase, order, loops=loops)
                 if not (quiet and quiet.must_repeat(other_share, entry.name, case.name, stalls=windows.stalls)):
