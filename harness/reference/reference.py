@@ -132,21 +132,29 @@ class Reference:
         return time.perf_counter()
 
     @_within_memory
-    def check(self, data: Any, output: Any) -> str:
-        """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
+    def check(self, data: Any, output: Any, redraw: Callable[[], Any] | None = None) -> str:
+        """What is wrong with a participant's output; "" if it is right.
+
+        `data` are the pristine inputs.  The task's code gets a copy, or, if `redraw` makes them again, `data` itself:
+        then they may be changed afterwards.
+        """
         if self.device.type != "cpu":  # the output was read into host memory
             output = moved(output, self.device)
+        pristine = redraw or (lambda: data)
         try:
-            message = self.objection(data, output)
+            message = self._objection(data if redraw else copy.deepcopy(data), output, pristine)
         except JudgeError:
             message = f"{_REFUSED}: checking it takes more memory than there is"
         if message:  # raises if the check fails even for the right output, for example for lack of memory
-            self._require_own_answer_accepted(data)
+            self._require_own_answer_accepted(pristine())
         return message
 
     @_within_memory
     def objection(self, data: Any, output: Any) -> str:
         """As `check`, for inputs whose reference answer is known to be accepted."""
+        return self._objection(copy.deepcopy(data), output, lambda: data)
+
+    def _objection(self, data: Any, output: Any, pristine: Callable[[], Any]) -> str:
         try:
             return self._ask(data, output)
         except _Raised as raised:
@@ -156,7 +164,7 @@ class Reference:
         # A check mostly fails on None, or on a tensor of another shape or dtype: its broadcast can fill a GPU, and `==`
         # returns no single truth.
         # Outside the `except` blocks, because the exception kept the check's variables and their memory alive.
-        if message := mismatch(output, self.compute(data)):
+        if message := mismatch(output, self.compute(pristine())):
             return message
         if not isinstance(said, str):
             raise said
@@ -166,7 +174,7 @@ class Reference:
     def failure(self, data: Any, output: Any) -> str:
         """Why the check itself crashes on an output of the right form; "" if it answers or raises AssertionError."""
         try:
-            self._ask(data, output)
+            self._ask(copy.deepcopy(data), output)
         except _Raised as raised:
             is_answer = isinstance(raised.__cause__, AssertionError) or mismatch(output, self.compute(data))
             return "" if is_answer else raised.summary
@@ -236,10 +244,10 @@ class Reference:
         return frozenset(place for place, _ in buffers), sizes, flatten(answer, self.device).nodes
 
     def _ask(self, data: Any, output: Any) -> str:
-        """The message of `check_implementation`, in any of its forms."""
+        """The message of `check_implementation`, in any of its forms, which may change `data`."""
         if not self._is_oldest_form:
             # Many checks escape newlines for KernelBot's line protocol, which is not used here.
-            said = self._message_of(self._call("check_implementation", copy.deepcopy(data), output))
+            said = self._message_of(self._call("check_implementation", data, output))
             return said.replace("\\n", "\n")
         expected = self.compute(data)
         message = self._message_of(self._call("check_implementation", output, expected))
@@ -256,7 +264,8 @@ class Reference:
         raise self._fault("check_implementation", f"returns {describe(result)}; it must return str or (bool, str)")
 
     def _require_own_answer_accepted(self, data: Any) -> None:
-        if message := self._ask(data, self.compute(data)):
+        answer = self.compute(data)
+        if message := self._ask(copy.deepcopy(data), answer):
             raise self._fault("check_implementation", f"rejects the output of ref_kernel itself: {message}")
 
     def _require_plain(self, function: str, tree: Any) -> None:
