@@ -136,27 +136,29 @@ class Reference:
         """What is wrong with a participant's output; "" if it is right.
 
         `data` are the pristine inputs.  The task's code gets a copy, or, if `redraw` makes them again, `data` itself:
-        then they may be changed afterwards.
+        then it may change them.
         """
         if self.device.type != "cpu":  # the output was read into host memory
             output = moved(output, self.device)
-        pristine = redraw or (lambda: data)
+        fresh = redraw or functools.partial(copy.deepcopy, data)
         try:
-            message = self._objection(data if redraw else copy.deepcopy(data), output, pristine)
+            message = self._objection((lambda: data) if redraw else fresh, output, fresh)
         except JudgeError:
             message = f"{_REFUSED}: checking it takes more memory than there is"
         if message:  # raises if the check fails even for the right output, for example for lack of memory
-            self._require_own_answer_accepted(pristine())
+            self._require_own_answer_accepted(fresh)
         return message
 
     @_within_memory
     def objection(self, data: Any, output: Any) -> str:
         """As `check`, for inputs whose reference answer is known to be accepted."""
-        return self._objection(copy.deepcopy(data), output, lambda: data)
+        fresh = functools.partial(copy.deepcopy, data)
+        return self._objection(fresh, output, fresh)
 
-    def _objection(self, data: Any, output: Any, pristine: Callable[[], Any]) -> str:
+    def _objection(self, first: Callable[[], Any], output: Any, fresh: Callable[[], Any]) -> str:
+        """`first` gives the inputs for the check, and `fresh` equal ones for the reference; both may be changed."""
         try:
-            return self._ask(data, output)
+            return self._ask(first(), output)
         except _Raised as raised:
             said: str | JudgeError | TaskError = f"{_REFUSED}: {raised.summary}"
         except (JudgeError, TaskError) as error:
@@ -164,7 +166,7 @@ class Reference:
         # A check mostly fails on None, or on a tensor of another shape or dtype: its broadcast can fill a GPU, and `==`
         # returns no single truth.
         # Outside the `except` blocks, because the exception kept the check's variables and their memory alive.
-        if message := mismatch(output, self.compute(pristine())):
+        if message := mismatch(output, self._call("ref_kernel", fresh())):
             return message
         if not isinstance(said, str):
             raise said
@@ -193,7 +195,7 @@ class Reference:
         data = self.generate(params, seed)
         self._require_plain("generate_input", data)
         self._require_unchanged(data)
-        self._require_own_answer_accepted(data)
+        self._require_own_answer_accepted(functools.partial(copy.deepcopy, data))
         return self._varies(params, seed, data)
 
     def require_variety(self, probed: Iterable[tuple[Case, bool]]) -> None:
@@ -263,9 +265,10 @@ class Reference:
                 return "" if accepted else _REFUSED
         raise self._fault("check_implementation", f"returns {describe(result)}; it must return str or (bool, str)")
 
-    def _require_own_answer_accepted(self, data: Any) -> None:
-        answer = self.compute(data)
-        if message := self._ask(copy.deepcopy(data), answer):
+    def _require_own_answer_accepted(self, fresh: Callable[[], Any]) -> None:
+        """Check what the reference answers to the inputs that `fresh` makes.  Raises TaskError if it is rejected."""
+        answer = self._call("ref_kernel", fresh())
+        if message := self._ask(fresh(), answer):
             raise self._fault("check_implementation", f"rejects the output of ref_kernel itself: {message}")
 
     def _require_plain(self, function: str, tree: Any) -> None:
