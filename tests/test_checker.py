@@ -338,7 +338,7 @@ def test_the_tasks_code_cannot_change_the_pristine_inputs(tmp_path: Path) -> Non
 
 
 def test_a_check_that_changes_the_inputs_does_not_change_the_verdict(tmp_path: Path) -> None:
-    """A referee's check gets the inputs themselves.  What follows a wrong answer gets the same inputs once more."""
+    """The check gets the inputs themselves.  After a wrong answer, the reference gets the same inputs once more."""
     check = """def check_implementation(data, output):
     expected = ref_kernel(data)
     data.resize_(3)
