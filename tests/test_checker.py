@@ -1,6 +1,5 @@
 """The checker: right and wrong outputs, the messages for participants, and faults of the task itself."""
 
-import functools
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -335,22 +334,6 @@ def test_the_tasks_code_cannot_change_the_pristine_inputs(tmp_path: Path) -> Non
     reference.compute(data)
     reference.check(data, data)
     assert torch.equal(data, before)
-
-
-def test_a_check_that_changes_the_inputs_does_not_change_the_verdict(tmp_path: Path) -> None:
-    """The check gets the inputs themselves.  After a wrong answer, the reference gets the same inputs once more."""
-    check = """def check_implementation(data, output):
-    expected = ref_kernel(data)
-    data.resize_(3)
-    assert output.shape == expected.shape
-    return (output == expected).all().item()
-"""
-    reference = Reference(board(tmp_path, GENERATE, KERNEL, check))
-    draw = functools.partial(reference.generate, CASE, 7)
-    answer = reference.compute(draw())
-    assert reference.check(draw(), answer.clone(), draw) == ""
-    assert reference.check(draw(), answer + 1, draw) == reference.check(draw(), answer + 1) != ""
-    assert reference.check(draw(), answer[None], draw) == "output has shape (1, 8), expected (8,)"
 
 
 def test_only_the_tasks_code_can_import_its_shared_files(tmp_path: Path) -> None:

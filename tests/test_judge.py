@@ -518,7 +518,7 @@ def test_a_judgement_says_that_other_work_disturbed_its_runs(board, all_cores):
 
 
 @pytest.mark.alone
-def test_a_judging_shows_that_it_waits_for_idle_cores(board, all_cores):
+def test_the_judge_shows_that_it_waits_for_idle_cores(board, all_cores):
     """Another program runs from the first benchmark on, until the judge shows that it waits."""
     steps = []
     with contextlib.ExitStack() as other_work:

@@ -1,4 +1,4 @@
-"""Do in advance what torch's compiler does at its first call: imports, its optimizer's rules, hashes, checks of g++.
+"""Do in advance what torch's compiler does at its first call: imports, its optimizer's rules, hashes, lists.
 
 The warm parent imports this module if a file uses the compiler, and players are its forks.  If a version of torch lacks
 a name, the player does that part itself.
@@ -41,16 +41,19 @@ _CALLS = (
     ("torch._inductor.codecache", "torch_key"),
     ("torch._inductor.codecache", "CacheBase.get_system"),
     ("torch._inductor.cpp_builder", "CppTorchOptions"),
-    ("torch._inductor.cpu_vec_isa", "valid_vec_isa_list"),
     ("torch.overrides", "get_overridable_functions"),
     ("torch.overrides", "get_testing_overrides"),
 )
-"""Functions whose results torch keeps by their arguments: backends, patterns, hashes of torch and of the system, what
-g++ can do, lists of torch's functions."""
+"""Functions whose results torch keeps by their arguments: backends, patterns, hashes of torch and of the system, the
+version of g++, lists of torch's functions."""
 
 for _name in _MODULES:
     with contextlib.suppress(Exception):
         importlib.import_module(_name)
 for _name, _path, *_arguments in _CALLS:
     with contextlib.suppress(Exception):
-        attrgetter(_path)(importlib.import_module(_name))(*_arguments)
+        _function = attrgetter(_path)(importlib.import_module(_name))
+        try:
+            _function(*_arguments)
+        except TypeError:  # an older version's takes no arguments
+            _function()

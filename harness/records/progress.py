@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """`done` of `total` parts of a step (build, test, benchmark, duel) are finished.
+    """`done` of `total` parts of a step (build, test, benchmark, duel, waiting for idle cores) are finished.
 
     `seconds_left` estimates the rest of the step; None if unknown.
     """

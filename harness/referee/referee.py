@@ -12,12 +12,10 @@ How inputs and outputs pass between the two, and which clock counts, depends on 
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -49,14 +47,6 @@ _SEEDS = 2**31
 
 
 Params = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class _Dealt:
-    """The inputs of one call, which checking its output may change, and a function that makes them again."""
-
-    flat: Flattened
-    redraw: Callable[[], Any]
 
 
 class Referee:
@@ -180,7 +170,7 @@ class Referee:
         times: list[float] = []
         while len(times) < len(seeds):
             times += self._play_batch(
-                self._deal_batch(params, returned, seeds[len(times) :], per_window, checked=checked),
+                self._deal_batch(params, returned, seeds[len(times) :], per_window),
                 returned,
                 deadline,
                 checked=checked,
@@ -192,7 +182,7 @@ class Referee:
 
     def _play_batch(
         self,
-        batch: Sequence[Sequence[_Dealt]],
+        batch: Sequence[Sequence[Flattened]],
         returned: Returned,
         deadline: Deadline,
         *,
@@ -207,8 +197,7 @@ class Referee:
         """
         times: list[float] = []
         outputs: list[list[Any]] = []
-        for dealt in batch:
-            inputs = [one.flat for one in dealt]
+        for inputs in batch:
             self.exchange.make_room(inputs, returned, deadline)
             with self.reference.memory:
                 time_us, found = self.exchange.play(inputs, deadline, is_idle=is_idle)
@@ -216,11 +205,11 @@ class Referee:
             outputs.append(found)
         after_windows()
         if digested:  # before the task's own code can change them
-            self.digests = Digests(inputs=digest(batch[0][0].flat.data), outputs=digest(outputs[0][0]))
-        for dealt, found in zip(batch, outputs, strict=True):
+            self.digests = Digests(inputs=digest(batch[0][0].data), outputs=digest(outputs[0][0]))
+        for inputs, found in zip(batch, outputs, strict=True):
             with self._timing(self._checking_s):
-                for one, output in zip(dealt, found, strict=not is_idle):
-                    if checked and (message := self.reference.check(one.flat.data, output, one.redraw)):
+                for flat, output in zip(inputs, found, strict=not is_idle):
+                    if checked and (message := self.reference.check(flat.data, output)):
                         raise Foul(Verdict.WRONG_ANSWER, message)
         return times
 
@@ -281,25 +270,19 @@ class Referee:
         return flat
 
     def _deal_batch(
-        self, params: Params, returned: Returned, seeds: Sequence[int], per_window: int, *, checked: bool
-    ) -> list[list[_Dealt]]:
-        """Generate inputs for the next windows, as many as fit into `_BATCH_BYTES`.
-
-        Windows with the same seed in a row share them if their outputs are not checked.
-        """
-        batch: list[list[_Dealt]] = []
+        self, params: Params, returned: Returned, seeds: Sequence[int], per_window: int
+    ) -> list[list[Flattened]]:
+        """Generate inputs for the next windows, as many as fit into `_BATCH_BYTES`; equal seeds in a row share them."""
+        batch: list[list[Flattened]] = []
         room = _BATCH_BYTES
         for before, seed in zip((None, *seeds), seeds, strict=False):
-            if batch and seed == before and not checked:
+            if batch and seed == before:
                 batch.append(batch[-1])
             else:
-                draws = [
-                    functools.partial(self.reference.generate, params, _derive(seed, number))
-                    for number in range(per_window)
-                ]
+                drawn = [_derive(seed, number) for number in range(per_window)]
                 with self._timing(self._making_s):
-                    batch.append([_Dealt(self._flatten(draw()), draw) for draw in draws])
-                room -= sum(one.flat.span_bytes for one in batch[-1])
+                    batch.append([self._flatten(self.reference.generate(params, one)) for one in drawn])
+                room -= sum(flat.span_bytes for flat in batch[-1])
             room -= per_window * sum(returned.fresh_bytes)  # the outputs are kept until the checks, too
             if room < 0:
                 break

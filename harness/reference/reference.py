@@ -132,33 +132,23 @@ class Reference:
         return time.perf_counter()
 
     @_within_memory
-    def check(self, data: Any, output: Any, redraw: Callable[[], Any] | None = None) -> str:
-        """What is wrong with a participant's output; "" if it is right.
-
-        `data` are the pristine inputs.  The task's code gets a copy, or, if `redraw` makes them again, `data` itself:
-        then it may change them.
-        """
+    def check(self, data: Any, output: Any) -> str:
+        """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
         if self.device.type != "cpu":  # the output was read into host memory
             output = moved(output, self.device)
-        fresh = redraw or functools.partial(copy.deepcopy, data)
         try:
-            message = self._objection((lambda: data) if redraw else fresh, output, fresh)
+            message = self.objection(data, output)
         except JudgeError:
             message = f"{_REFUSED}: checking it takes more memory than there is"
         if message:  # raises if the check fails even for the right output, for example for lack of memory
-            self._require_own_answer_accepted(fresh)
+            self._require_own_answer_accepted(data)
         return message
 
     @_within_memory
     def objection(self, data: Any, output: Any) -> str:
         """As `check`, for inputs whose reference answer is known to be accepted."""
-        fresh = functools.partial(copy.deepcopy, data)
-        return self._objection(fresh, output, fresh)
-
-    def _objection(self, first: Callable[[], Any], output: Any, fresh: Callable[[], Any]) -> str:
-        """`first` gives the inputs for the check, and `fresh` equal ones for the reference; both may be changed."""
         try:
-            return self._ask(first(), output)
+            return self._ask(data, output)
         except _Raised as raised:
             said: str | JudgeError | TaskError = f"{_REFUSED}: {raised.summary}"
         except (JudgeError, TaskError) as error:
@@ -166,7 +156,7 @@ class Reference:
         # A check mostly fails on None, or on a tensor of another shape or dtype: its broadcast can fill a GPU, and `==`
         # returns no single truth.
         # Outside the `except` blocks, because the exception kept the check's variables and their memory alive.
-        if message := mismatch(output, self._call("ref_kernel", fresh())):
+        if message := mismatch(output, self.compute(data)):
             return message
         if not isinstance(said, str):
             raise said
@@ -176,7 +166,7 @@ class Reference:
     def failure(self, data: Any, output: Any) -> str:
         """Why the check itself crashes on an output of the right form; "" if it answers or raises AssertionError."""
         try:
-            self._ask(copy.deepcopy(data), output)
+            self._ask(data, output)
         except _Raised as raised:
             is_answer = isinstance(raised.__cause__, AssertionError) or mismatch(output, self.compute(data))
             return "" if is_answer else raised.summary
@@ -195,7 +185,7 @@ class Reference:
         data = self.generate(params, seed)
         self._require_plain("generate_input", data)
         self._require_unchanged(data)
-        self._require_own_answer_accepted(functools.partial(copy.deepcopy, data))
+        self._require_own_answer_accepted(data)
         return self._varies(params, seed, data)
 
     def require_variety(self, probed: Iterable[tuple[Case, bool]]) -> None:
@@ -246,10 +236,10 @@ class Reference:
         return frozenset(place for place, _ in buffers), sizes, flatten(answer, self.device).nodes
 
     def _ask(self, data: Any, output: Any) -> str:
-        """The message of `check_implementation`, in any of its forms, which may change `data`."""
+        """The message of `check_implementation`, in any of its forms."""
         if not self._is_oldest_form:
             # Many checks escape newlines for KernelBot's line protocol, which is not used here.
-            said = self._message_of(self._call("check_implementation", data, output))
+            said = self._message_of(self._call("check_implementation", copy.deepcopy(data), output))
             return said.replace("\\n", "\n")
         expected = self.compute(data)
         message = self._message_of(self._call("check_implementation", output, expected))
@@ -265,10 +255,8 @@ class Reference:
                 return "" if accepted else _REFUSED
         raise self._fault("check_implementation", f"returns {describe(result)}; it must return str or (bool, str)")
 
-    def _require_own_answer_accepted(self, fresh: Callable[[], Any]) -> None:
-        """Check what the reference answers to the inputs that `fresh` makes.  Raises TaskError if it is rejected."""
-        answer = self._call("ref_kernel", fresh())
-        if message := self._ask(fresh(), answer):
+    def _require_own_answer_accepted(self, data: Any) -> None:
+        if message := self._ask(data, self.compute(data)):
             raise self._fault("check_implementation", f"rejects the output of ref_kernel itself: {message}")
 
     def _require_plain(self, function: str, tree: Any) -> None:

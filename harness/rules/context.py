@@ -6,6 +6,7 @@ import contextlib
 import math
 import secrets
 from collections.abc import Iterator
+from dataclasses import replace
 
 from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_watch import GpuWatch
@@ -98,7 +99,7 @@ class Context:
         """Wait until the cores are idle, if this judging keeps other work out.  Raises JudgeError as `Quiet.wait`."""
         waiting = Progress(step="waiting for idle cores", done=0, total=1)
         if self.quiet and self.quiet.wait(lambda: self.on_progress(waiting)):
-            self.on_progress(self._progress)
+            self.on_progress(replace(self._progress, seconds_left=None))
 
     @contextlib.contextmanager
     def start_player(self, entry: PlayerFiles, *, building: bool = False) -> Iterator[PlayerHandle]:

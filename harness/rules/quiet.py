@@ -31,7 +31,7 @@ PATIENCE_IN_ALL_S = 300.0
 SHORT_PATIENCE_S, SHORT_PATIENCE_IN_ALL_S = 5.0, 30.0
 """The same if other work does not make the judging void."""
 _LONG_WAIT_S = 1.0
-"""A wait that takes longer is reported."""
+"""The judge reports waits that are longer than this."""
 _PAUSE_S = 0.05
 
 _WAY_OUT = "times beside other work cannot be ranked. Judge again when this machine is idle"
