@@ -200,7 +200,7 @@ class Reference:
         for case, does in probed:
             varies.setdefault(case.kind, []).append(does)
         if not all(varies.get(CaseKind.BENCHMARK, [])) or not any(varies.get(CaseKind.TEST, [True])):
-            what = "returns the same values for every seed; draw them from torch's generators"
+            what = "returns the same values for every seed; draw them from torch's generators, or seed one with `seed`"
             raise self._fault("generate_input", what)
 
     def returned(self, params: Mapping[str, Any]) -> Returned:

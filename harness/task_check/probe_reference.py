@@ -195,7 +195,7 @@ def _play(reference: Reference, case: Case, turn: int = 0) -> _PlayedCase:
     if not is_same:
         raise TaskError(
             "generate_input returns different inputs for the same seed, so judgements cannot be replayed; "
-            "draw all values from the global generators of torch, numpy or random"
+            "draw all values from the global generators of torch, numpy or random, or from one seeded with `seed`"
         )
     return _PlayedCase(
         case=case, data=data, answer=answer,
