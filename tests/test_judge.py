@@ -537,13 +537,22 @@ def test_the_judge_shows_that_it_waits_for_idle_cores(board, all_cores):
 
 @pytest.mark.alone
 def test_long_calls_in_which_the_referee_sleeps_are_not_other_work(board, all_cores):
-    """If the sleep counted as other work, it would take more than nine tenths of each run; real work takes less."""
+    """Real other work disturbs a file that does not sleep, too.  A sleep that counts takes 74 % of a core."""
     sleeps = AROUND.format("time.sleep(0.4)\n    return data + 1")
+    shares = []
     with JudgeSession(board) as session:
-        judgement = session.judge(submission(sleeps), Mode.BENCHMARK, pairs=1)
-    assert judgement.verdict is Verdict.ACCEPTED and judgement.benchmarks, judgement.message
-    taken = re.search(r"Other work took up to ([0-9]+)% of a core", judgement.machine.note)
-    assert taken is None or int(taken[1]) < 80
+        while len(shares) < 3 and all(shares):
+            judgement = session.judge(submission(sleeps), Mode.BENCHMARK, pairs=1)
+            assert judgement.verdict is Verdict.ACCEPTED and judgement.benchmarks, judgement.message
+            shares.append(other_work_of(judgement))
+        if all(shares):
+            assert min(shares) < 65 and other_work_of(session.judge(submission(GOOD), Mode.BENCHMARK, pairs=1))
+
+
+def other_work_of(judgement):
+    """The largest share of a core that other work took in a run, in percent; 0 if the judgement notes none."""
+    noted = re.search(r"Other work took up to ([0-9]+)% of a core", judgement.machine.note)
+    return int(noted[1]) if noted else 0
 
 
 def judge_beside_loops(board, source, **limits):

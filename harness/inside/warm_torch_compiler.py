@@ -1,4 +1,4 @@
-"""Do in advance what torch's compiler does at its first call: imports, its optimizer's rules, hashes, lists.
+"""Do in advance what torch's compiler does at its first call: imports, rules of its optimizer, a hash of torch.
 
 The warm parent imports this module if a file uses the compiler, and players are its forks.  If a version of torch lacks
 a name, the player does that part itself.
@@ -7,8 +7,6 @@ a name, the player does that part itself.
 import contextlib
 import importlib
 from operator import attrgetter
-
-import torch
 
 # Without those that the functions below import.
 _MODULES = (
@@ -36,24 +34,16 @@ _MODULES = (
 _CALLS = (
     ("torch._dynamo.backends.registry", "_lazy_import"),
     ("torch._inductor.codegen.common", "init_backend_registration"),
-    ("torch._inductor.fx_passes.joint_graph", "lazy_init", torch.device("cpu")),
+    ("torch._inductor.fx_passes.joint_graph", "lazy_init"),
     ("torch._inductor.fx_passes.post_grad", "lazy_init"),
     ("torch._inductor.codecache", "torch_key"),
     ("torch._inductor.codecache", "CacheBase.get_system"),
-    ("torch._inductor.cpp_builder", "CppTorchOptions"),
-    ("torch.overrides", "get_overridable_functions"),
-    ("torch.overrides", "get_testing_overrides"),
 )
-"""Functions whose results torch keeps by their arguments: backends, patterns, hashes of torch and of the system, the
-version of g++, lists of torch's functions."""
+"""Functions without arguments whose results torch keeps: backends, patterns, hashes of torch and of the system."""
 
 for _name in _MODULES:
     with contextlib.suppress(Exception):
         importlib.import_module(_name)
-for _name, _path, *_arguments in _CALLS:
+for _name, _path in _CALLS:
     with contextlib.suppress(Exception):
-        _function = attrgetter(_path)(importlib.import_module(_name))
-        try:
-            _function(*_arguments)
-        except TypeError:  # an older version's takes no arguments
-            _function()
+        attrgetter(_path)(importlib.import_module(_name))()
