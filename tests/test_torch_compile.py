@@ -1,17 +1,21 @@
 """An honest file with torch.compile: the build compiles it for every shape, and each player reads it from the cache."""
 
+import contextlib
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.judge import judge
+from harness.processes.freezer import has_ended
 from harness.records.fields import Mode
 from harness.records.stats import Interval
 from harness.records.verdict import Verdict
+from harness.sandbox.torch_header import TorchHeader
 from harness.task import torch_compiler
 from harness.task.submission import Champion, Submission
 from harness.task.task import load_task
@@ -20,13 +24,18 @@ TINY = Path(__file__).parent / "tasks" / "tiny"
 HEADER = "torch/csrc/inductor/cpp_prefix.h"
 PLAIN = "def custom_kernel(data):\n    return data + 1\n"
 COMPILED = """
+import os
 import sys
 
 import torch
+from torch._dynamo.guards import profile_guard_manager
 from torch._dynamo.utils import counters
 from torch._inductor.cpp_builder import is_gcc
+from torch._inductor.cpu_vec_isa import valid_vec_isa_list
 
 known = set(sys.modules)
+has_chosen = valid_vec_isa_list.cache_info().currsize == 1
+profile_guard_manager(None, None, 1)
 
 @torch.compile
 def add(data):
@@ -34,7 +43,8 @@ def add(data):
 
 def custom_kernel(data):
     output = add(data)
-    print(sorted(counters["inductor"]), is_gcc())
+    has_own_header = os.path.exists(os.environ["TORCHINDUCTOR_CACHE_DIR"] + "/headers")
+    print(sorted(counters["inductor"]), is_gcc(), has_chosen, has_own_header)
     for name in sorted(set(sys.modules) - known):
         if name.startswith(("sympy", "torch")) and ".compile_tasks." not in name:
             print(name)
@@ -54,7 +64,10 @@ def test_no_player_after_the_build_compiles_anything() -> None:
     )
     judgement = judge(board, Submission(login="sample", source=COMPILED.encode()), Mode.BENCHMARK, champion=champion)
     assert judgement.verdict is Verdict.ACCEPTED, judgement.message
-    assert set(judgement.log.split("\n")) == {"['fxgraph_cache_hit'] True", ""}, "in the last run of a benchmark"
+    # torch's kernels have the options that we expect, at least on the CPUs whose options we know.
+    has_own_header = not torch_compiler.header_options()
+    expected = f"['fxgraph_cache_hit'] True True {has_own_header}"
+    assert set(judgement.log.split("\n")) == {expected, ""}, "in the last run of a benchmark"
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
@@ -68,6 +81,70 @@ def test_the_first_kernel_precompiles_the_header_for_the_others(tmp_path: Path) 
     assert f"! {cache}/headers/{HEADER}.gch" in first, "the kernel that made it uses it"
     assert f"! {cache}/headers/{HEADER}.gch" in second
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["kernel.so"]
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_kernels_use_the_header_that_the_judge_precompiles(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    judges = _precompile(tmp_path, "#pragma once\ninline int one() { return 1; }\n")
+    used = f"! {tmp_path}/tools/../headers/{HEADER}.gch"
+    assert used in _compile(tmp_path, "int two() { return 2 * one(); }")
+    assert not (tmp_path / "cache" / "headers").exists()
+    (judges / "options").write_text("-O2 -fPIC\n")
+    assert f"! {tmp_path}/cache/headers/{HEADER}.gch" in _compile(tmp_path, ""), "the kernel has other options"
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_a_kernel_waits_for_the_header_that_the_judge_precompiles(tmp_path: Path) -> None:
+    judges = _precompile(tmp_path, "#pragma once\n")
+    assert not (judges / "pending").exists()
+    (judges / "pending").touch()
+    with ThreadPoolExecutor() as pool:
+        kernel = pool.submit(_compile, tmp_path, "")
+        with pytest.raises(TimeoutError):
+            kernel.result(timeout=1)
+        (judges / "pending").unlink()
+        assert f"! {tmp_path}/tools/../headers/{HEADER}.gch" in kernel.result(timeout=60)
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_a_kernel_precompiles_the_header_if_the_judge_cannot(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    judges = _precompile(tmp_path, "#error\n")
+    assert sorted(one.name for one in judges.iterdir()) == ["header.h", "options"]
+    (tmp_path / "include" / HEADER).write_text("#pragma once\n")
+    assert f"! {tmp_path}/cache/headers/{HEADER}.gch" in _compile(tmp_path, "")
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+def test_precompiling_ends_with_the_sandbox(tmp_path: Path) -> None:
+    header = TorchHeader(tmp_path, ["-O3"], torch_compiler.include_options())
+    before = _in_group_of(header)
+    assert before, "torch's header takes seconds"
+    header.end()
+    assert not _in_group_of(header)
+
+
+def _in_group_of(header: TorchHeader) -> list[int]:
+    """The living processes that it has started."""
+    found = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with contextlib.suppress(OSError):
+            if os.getpgid(pid) == header.process.pid and not has_ended(pid):
+                found.append(pid)
+    return found
+
+
+def _precompile(folder: Path, header: str) -> Path:
+    """Precompile a header for kernels of `_compile`, as the judge does; returns the folder with the result."""
+    place = folder / "include" / HEADER
+    place.parent.mkdir(parents=True)
+    place.write_text(header)
+    (folder / "headers").mkdir()
+    made = TorchHeader(folder / "headers", ["-H", "-O1", "-fPIC"], [f"-I{folder / 'include'}"])
+    made.wait()
+    made.end()
+    return folder / "headers"
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="no shellcheck")
@@ -93,9 +170,8 @@ def test_kernels_compile_without_a_precompiled_header(tmp_path: Path) -> None:
 def _compile(folder: Path, source: str, cache: str = "cache", *, before: str = "#define MAIN") -> str:
     """Compile a kernel as torch does; return which headers g++ read."""
     (folder / "out").mkdir(exist_ok=True)
-    script = folder / torch_compiler.CXX
-    script.write_text(torch_compiler.CXX_SCRIPT)
-    script.chmod(0o755)
+    (folder / "tools").mkdir(exist_ok=True)
+    script = torch_compiler.write_script(folder / "tools")
     kernel = folder / "kernel.cpp"
     kernel.write_text(f"{before}\n#include <{HEADER}>\n{source}\n")
     options = ["-O1", "-shared", "-fPIC", f"-I{folder / 'include'}", "-o", str(folder / "out" / "kernel.so"), "-lm"]

@@ -6,6 +6,7 @@ a name, the player does that part itself.
 
 import contextlib
 import importlib
+import os
 from operator import attrgetter
 
 # Without those that the functions below import.
@@ -38,8 +39,34 @@ _CALLS = (
     ("torch._inductor.fx_passes.post_grad", "lazy_init"),
     ("torch._inductor.codecache", "torch_key"),
     ("torch._inductor.codecache", "CacheBase.get_system"),
+    ("torch._inductor.cpp_builder", "is_intel_compiler"),
+    ("torch.overrides", "get_overridable_functions"),
+    ("torch.overrides", "get_testing_overrides"),
 )
-"""Functions without arguments whose results torch keeps: backends, patterns, hashes of torch and of the system."""
+"""Functions without arguments whose results torch keeps: backends, patterns, hashes, the compiler's kind, and so on."""
+
+
+def _choose_vector_instructions() -> None:
+    """Have torch choose the vector instructions of its kernels without asking g++, as the judge has done so.
+
+    Otherwise each player starts a Python for each kind of instructions.
+    """
+    from torch._inductor import cpu_vec_isa
+
+    check_build = cpu_vec_isa.VecISA.check_build
+    cpu_vec_isa.VecISA.check_build = lambda *_: True  # type: ignore[method-assign]
+    try:
+        cpu_vec_isa.valid_vec_isa_list()
+    finally:
+        cpu_vec_isa.VecISA.check_build = check_build  # type: ignore[method-assign]
+
+
+def _skip_guards_timing() -> None:
+    """Have torch not time its guards for its debug log: before that it flushes the CPU's caches, for 20 ms."""
+    from torch._dynamo import guards
+
+    guards.profile_guard_manager = lambda *_: 0.0  # type: ignore[attr-defined]
+
 
 for _name in _MODULES:
     with contextlib.suppress(Exception):
@@ -47,3 +74,8 @@ for _name in _MODULES:
 for _name, _path in _CALLS:
     with contextlib.suppress(Exception):
         attrgetter(_path)(importlib.import_module(_name))()
+with contextlib.suppress(Exception):
+    _skip_guards_timing()
+if os.environ.get("TORCHINDUCTOR_VEC_ISA_OK") == "1":
+    with contextlib.suppress(Exception):
+        _choose_vector_instructions()

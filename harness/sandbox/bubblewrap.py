@@ -16,6 +16,7 @@ from pathlib import Path
 
 from harness.gpu.gpu_nodes import Shown
 from harness.inside import inner_sandbox
+from harness.task.torch_compiler import HEADERS
 
 _PLAYER_UID = 65534
 _ENCLOSED_BYTES = 4 << 30
@@ -31,8 +32,8 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "TORCH_EXTENSIONS_DIR": "/cache/torch_extensions",
     "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
-    # With 1, torch looks for a precompiled header in each process, which takes a second.  `torch_compiler.CXX_SCRIPT`
-    # makes one when it compiles the first kernel.
+    # With 1, torch looks for a precompiled header in each process, which takes a second.  The judge precompiles it
+    # instead (`torch_header`).
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "TRITON_CACHE_DIR": "/cache/triton",
     "TRITON_CACHE_AUTOTUNING": "1",  # its results, too: otherwise each fresh player tunes again
@@ -180,10 +181,9 @@ def _player_command(
         arguments += ["--ro-bind", source, path, *(["--ro-bind", source, inside[path]] if inside[path] != path else [])]
     for path in shown:
         arguments += ["--ro-bind", path, path]
-    if (stage / "tools").exists():
-        arguments += ["--ro-bind", str(stage / "tools"), "/tools"]
-    if (stage / "player").exists():
-        arguments += ["--ro-bind", str(stage / "player"), "/player"]
+    for name in ("tools", "player", HEADERS):
+        if (stage / name).exists():
+            arguments += ["--ro-bind", str(stage / name), f"/{name}"]
     return [*arguments, "--remount-ro", "/", "--chdir", "/", "--", *program]
 
 

@@ -52,8 +52,9 @@ class Health:
         self._root = root
         self._warm_parent = warm_parent
         self._sandboxed = sandboxed
-        # Without a sandbox, players write to the stage folder.
-        self._shown = stage / "player" if not sandboxed else stage
+        self._stage = stage
+        # Without a sandbox, players write to the other folders.
+        self._shown = [stage / "player", *([stage / "tools"] if sandboxed else [])]
         self._caches = Path(f"/proc/{warm_parent}/root{inner_sandbox.CACHES}")
         self._seals: dict[str, object] = {}
         self.is_spent = False
@@ -62,7 +63,7 @@ class Health:
         self.include_processes()
         self._limits = self._read_limits()
         self._group = self._read_group()
-        self._files = _digest(self._shown)
+        self._files = self._digest_files()
         self._unowned = Meminfo.read().unowned
 
     def include_processes(self) -> set[int]:
@@ -91,7 +92,7 @@ class Health:
     def has_in_cache(self, cache: str, folder: str) -> bool:
         """Whether a folder of a cache has entries.  Its name and its contents are the players'."""
         try:
-            files = self._caches / cache / inner_sandbox.FILES if self._sandboxed else self._shown.parent / "tmp"
+            files = self._caches / cache / inner_sandbox.FILES if self._sandboxed else self._stage / "tmp"
             inside = os.open(files / folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
             return False
@@ -154,8 +155,8 @@ class Health:
             raise Foul(Verdict.SECURITY_VIOLATION, "The process wrote to /proc/self/autogroup.")
         if self._read_limits() != self._limits:
             raise JudgeError("the limits or the priority of the referee or the warm parent changed while a player ran")
-        if _digest(self._shown) != self._files:
-            raise JudgeError(f"the files shown to a player changed while it ran: {self._shown}")
+        if self._digest_files() != self._files:
+            raise JudgeError(f"the files shown to a player changed while it ran: {self._stage}")
 
     def check_thoroughly(self) -> None:
         """The thorough check.  Raises JudgeError."""
@@ -187,6 +188,9 @@ class Health:
 
     def _cached_bytes(self) -> int:
         return sum(map(self.cached_bytes, self._seals))
+
+    def _digest_files(self) -> list[str]:
+        return [_digest(folder) for folder in self._shown]
 
     def _read_limits(self) -> list[object]:
         limits = [Path(f"/proc/{process}/limits").read_bytes() for process in ("self", self._warm_parent)]

@@ -40,6 +40,7 @@ from harness.records.verdict import Foul, Verdict
 from harness.sandbox import bubblewrap
 from harness.sandbox.confinement import Confinement
 from harness.sandbox.player_handle import PlayerHandle
+from harness.sandbox.torch_header import TorchHeader
 from harness.sandbox.warm_parent import WarmParent
 from harness.task import torch_compiler
 from harness.task.compile import Recipe
@@ -179,6 +180,7 @@ class Sandbox:
         if self.memory_bytes < int(memory_gib * 2**30):
             self.missing.append(f"{memory_gib:g} GiB of memory (the limit is {self.memory_bytes / 2**30:.1f} GiB)")
         self._cleanup = contextlib.ExitStack()
+        self._header: TorchHeader | None = None
 
     @property
     def is_sandboxed(self) -> bool:
@@ -229,6 +231,15 @@ class Sandbox:
         self._cleanup.callback(os.sched_setaffinity, 0, self.cores)
         self._start_warm_parent(self._stage)
         os.sched_setaffinity(0, self.referee_core)
+        self._start_header()
+
+    def _start_header(self) -> None:
+        """Precompile the header of torch's compiler, if its options are known and there is a core for it."""
+        options = torch_compiler.header_options() if "CXX" in self._compiler_environment else []
+        if options and self.has_core_of_its_own:
+            folder = self._stage / torch_compiler.HEADERS
+            self._header = TorchHeader(folder, options, torch_compiler.include_options())
+            self._cleanup.callback(self._header.end)
 
     def _remove_cgroup(self) -> None:
         assert self._cgroup
@@ -252,9 +263,8 @@ class Sandbox:
         if NINJA.is_file():
             shutil.copy(NINJA, stage / "tools")
         if self._has_compiler:
-            compiler = stage / "tools" / torch_compiler.CXX
-            compiler.write_text(torch_compiler.CXX_SCRIPT, "utf-8")
-            compiler.chmod(0o755)
+            torch_compiler.write_script(stage / "tools")
+            (stage / torch_compiler.HEADERS).mkdir()
         if "/" in self.device.driver:
             shutil.copy(self.device.driver, stage / "tools")
         (stage / "tmp").mkdir()
@@ -283,7 +293,7 @@ class Sandbox:
             "threads": len(self.player_cores),
             "libraries": bubblewrap.places_aside(),
             "preload": torch_compiler.MODULES if self._has_compiler else (),
-            "environment": self._compiler_environment() if self._has_compiler else {},
+            "environment": self._compiler_environment,
             "device": self.device.name if self.device.opens_a_device else "",
             "driver": self._players_driver,
         }
@@ -295,7 +305,11 @@ class Sandbox:
 
         self.warm_parent.start(command, self._environment(stage))
 
+    @functools.cached_property
     def _compiler_environment(self) -> dict[str, str]:
+        """Variables for torch's compiler; empty without it."""
+        if not self._has_compiler:
+            return {}
         cxx = self._players_tool(torch_compiler.CXX)
         return torch_compiler.environment(bubblewrap.ENVIRONMENT["PATH"], cxx)
 
@@ -354,6 +368,8 @@ class Sandbox:
 
     def keep_awake(self) -> None:
         """Keep the players' cores awake from now on, for better times, if the referee has a core of its own."""
+        if self._header:
+            self._header.wait()  # it would disturb a run
         if self.has_core_of_its_own:
             self.warm_parent.keep_awake()
 
