@@ -37,7 +37,7 @@ class TorchHeader:
         self.process = subprocess.Popen(
             ["sh", "-c", _PRECOMPILE, "sh", *options, *includes],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,  # closed when the last of its processes has ended
             stderr=subprocess.DEVNULL,
             env={"PATH": ENVIRONMENT["PATH"], "LC_ALL": "C"},
             cwd=folder,
@@ -49,7 +49,7 @@ class TorchHeader:
         self.process.wait()
 
     def end(self) -> None:
-        """Kill it if it still runs."""
+        """Kill it if it still runs.  Call this once."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.process.communicate()
