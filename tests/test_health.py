@@ -116,6 +116,19 @@ def test_the_health_check_names_any_damage(sandbox, damage, message):
 
 
 @pytest.mark.walls
+def test_a_folder_that_is_filled_later_may_not_change_from_then_on(sandbox):
+    state, folder = sandbox.warm_parent.await_warmth(), sandbox._stage / "later"
+    folder.mkdir()
+    (folder / "header").touch()
+    state.watch(folder)
+    state.check()
+    (folder / "header").write_text("changed")
+    with pytest.raises(JudgeError, match="the files shown to a player changed"):
+        state.check()
+    (folder / "header").unlink()
+
+
+@pytest.mark.walls
 def test_damage_makes_the_judging_void_when_the_next_player_ends(sandbox):
     exits = contextlib.ExitStack()
     exits.enter_context(sandbox.start_player(PlayerFiles(name="next", files={})))

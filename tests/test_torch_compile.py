@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +53,7 @@ def custom_kernel(data):
 
 
 @pytest.mark.walls
+@pytest.mark.alone
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_no_player_after_the_build_compiles_anything() -> None:
     board = load_task(TINY).board("CPU")
@@ -96,19 +96,6 @@ def test_kernels_use_the_header_that_the_judge_precompiles(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
-def test_a_kernel_waits_for_the_header_that_the_judge_precompiles(tmp_path: Path) -> None:
-    judges = _precompile(tmp_path, "#pragma once\n")
-    assert not (judges / "pending").exists()
-    (judges / "pending").touch()
-    with ThreadPoolExecutor() as pool:
-        kernel = pool.submit(_compile, tmp_path, "")
-        with pytest.raises(TimeoutError):
-            kernel.result(timeout=1)
-        (judges / "pending").unlink()
-        assert f"! {tmp_path}/tools/../headers/{HEADER}.gch" in kernel.result(timeout=60)
-
-
-@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_a_kernel_precompiles_the_header_if_the_judge_cannot(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     judges = _precompile(tmp_path, "#error\n")
@@ -120,11 +107,13 @@ def test_a_kernel_precompiles_the_header_if_the_judge_cannot(tmp_path: Path) -> 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_precompiling_ends_with_the_sandbox(tmp_path: Path) -> None:
     header = TorchHeader(tmp_path, ["-std=c++20"], torch_compiler.include_options())
-    give_up = time.monotonic() + 30
-    while len(_in_group_of(header)) < 3 and time.monotonic() < give_up:
-        time.sleep(0.01)
-    assert len(_in_group_of(header)) == 3, "sh, g++ and its compiler"
-    header.end()
+    try:
+        give_up = time.monotonic() + 30
+        while len(_in_group_of(header)) < 3 and time.monotonic() < give_up:
+            time.sleep(0.01)
+        assert len(_in_group_of(header)) >= 3, "sh, g++ and its compiler"
+    finally:
+        header.end()
     made = tmp_path / "header.gch"
     assert not made.exists() or made.stat().st_size < 1 << 20, "g++ writes over 100 MB when it is done"
     freezer.await_end(_in_group_of(header))

@@ -47,12 +47,16 @@ _CALLS = (
 
 
 def _choose_vector_instructions() -> None:
-    """Have torch choose the vector instructions of its kernels without asking g++, as the judge has done so.
+    """Have torch choose the vector instructions of its kernels without asking g++: the judge has asked it.
 
-    Otherwise each player starts a Python for each kind of instructions.
+    Otherwise each player starts a Python for each kind of instructions.  With AMX, torch asks the kernel, too, and this
+    has not been tried.
     """
+    import torch
     from torch._inductor import cpu_vec_isa
 
+    if torch.cpu._is_amx_tile_supported():
+        return
     check_build = cpu_vec_isa.VecISA.check_build
     cpu_vec_isa.VecISA.check_build = lambda *_: True  # type: ignore[method-assign]
     try:
@@ -62,7 +66,7 @@ def _choose_vector_instructions() -> None:
 
 
 def _skip_guards_timing() -> None:
-    """Have torch not time its guards for its debug log: before that it flushes the CPU's caches, for 20 ms."""
+    """Have torch not time its guards for its debug log: it flushes the CPU's caches first, which takes 20 ms."""
     from torch._dynamo import guards
 
     guards.profile_guard_manager = lambda *_: 0.0  # type: ignore[attr-defined]

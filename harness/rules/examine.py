@@ -76,6 +76,8 @@ def _try_cases(
             referee = context.referee(player)
             referee.load(min(context.board.limits.compile_timeout_s, math.ceil(deadline.left_s)))
             deadline.phase_ends += player.starved_s
+            with deadline.paused():
+                context.sandbox.await_torch_header()
             # A foul in a call will happen again, and be reported, when its case is played.
             with contextlib.suppress(Foul):
                 for case in cases:

@@ -79,6 +79,11 @@ class Health:
         if self._sandboxed:
             self._seals[cache] = self._read_seal(cache)
 
+    def watch(self, folder: Path) -> None:
+        """Record the state of another folder that players see: no player may change it from now on."""
+        self._shown.append(folder)
+        self._files = self._digest_files()
+
     def is_sealed(self, cache: str) -> bool:
         return cache in self._seals
 

@@ -366,10 +366,19 @@ class Sandbox:
             yielding=(*self.warm_parent.spinners, *(() if self.has_core_of_its_own else (os.getpid(),))),
         )
 
-    def keep_awake(self) -> None:
-        """Keep the players' cores awake from now on, for better times, if the referee has a core of its own."""
+    def await_torch_header(self) -> None:
+        """Wait until the header of torch's compiler is precompiled, if it is being precompiled."""
         if self._header:
-            self._header.wait()  # it would disturb a run
+            self._header.wait()
+            self._header = None
+            self.warm_parent.await_warmth().watch(self._stage / torch_compiler.HEADERS)
+
+    def keep_awake(self) -> None:
+        """Keep the players' cores awake from now on, for better times, if the referee has a core of its own.
+
+        Waits for the header of torch's compiler: to precompile it would disturb runs.
+        """
+        self.await_torch_header()
         if self.has_core_of_its_own:
             self.warm_parent.keep_awake()
 

@@ -20,29 +20,28 @@ HEADER = "torch/csrc/inductor/cpp_prefix.h"
 CXX_SCRIPT = f"""\
 #!/bin/sh
 # Every kernel of torch's compiler includes one large header, whose parsing takes most of the compilation.  The judge
-# precompiles it while the sandbox starts.  If a kernel has other options, the first such kernel precompiles it again,
-# into torch's cache.  g++ ignores that one if a later kernel's options differ.
+# precompiles it while the sandbox starts, if it knows the options of kernels on this CPU and has a core for that.  If a
+# kernel has other options, the first such kernel precompiles the header into torch's cache.  g++ ignores that header if
+# a later kernel's options differ.
 
 header={HEADER}
 judges=${{0%/*}}/../{HEADERS}
-own=$TORCHINDUCTOR_CACHE_DIR/headers
+own=${{TORCHINDUCTOR_CACHE_DIR:-/dev/null}}/headers
 
 find_header() ( # find_header ARGUMENT…: those of a kernel; prints the folder of its precompiled header
+    previous='' options=''
     for argument; do
         shift
-        case $previous$argument in *.cpp | -o* | -shared | -l* | -fuse-ld=*) ;; *) set -- "$@" "$argument" ;; esac
+        case $previous$argument in *.cpp | -o* | -shared | -l*) ;; *) set -- "$@" "$argument" ;; esac
         previous=
         [ "$argument" != -o ] || previous=-o
     done
     for argument; do
         case $argument in -I* | -L*) ;; *) options="$options $argument" ;; esac
     done
-    if [ "$options" = " $(cat "$judges/options")" ]; then
-        while [ -e "$judges/pending" ]; do sleep 0.02; done
-        if [ -e "$judges/$header.gch" ]; then
-            echo "$judges"
-            exit
-        fi
+    if [ "$options" = " $(cat "$judges/options")" ] && [ -e "$judges/$header.gch" ]; then
+        echo "$judges"
+        exit
     fi
     echo "$own"
     mkdir "$own" || exit
@@ -53,13 +52,13 @@ find_header() ( # find_header ARGUMENT…: those of a kernel; prints the folder 
     rm -f "$own/header.gch"
 ) 2>/dev/null
 
-# ld.gold links in half the time.
-! command -v ld.gold >/dev/null || set -- -fuse-ld=gold "$@"
 for argument; do
     case $argument in
         *.cpp)
             if grep -q "$header" "$argument"; then
                 set -- "-I$(find_header "$@")" "$@"
+                # It links in half of the time.
+                ! command -v ld.gold >/dev/null || set -- -fuse-ld=gold "$@"
             fi
             ;;
     esac
@@ -115,8 +114,8 @@ def environment(path: str, cxx: str) -> dict[str, str]:
     """
     # Some versions of torch would start a process and a thread at the import.
     alone = {"TORCH_WARM_POOL": "0"}
-    # Spares each player a check of what g++ can do for this CPU, which takes as long as an import of torch.  On CPUs
-    # with VNNI or AMX, torch makes a part of it anyway.
+    # Spares each player a check of what g++ can do for this CPU, which takes as long as an import of torch.  With VNNI,
+    # `warm_torch_compiler` spares it the rest; with AMX, torch makes a part of the check.
     return alone | ({"TORCHINDUCTOR_VEC_ISA_OK": "1", "CXX": cxx} if knows_this_cpu(path) else {})
 
 
