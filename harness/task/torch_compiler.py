@@ -57,7 +57,7 @@ for argument; do
         *.cpp)
             if grep -q "$header" "$argument"; then
                 set -- "-I$(find_header "$@")" "$@"
-                # It links in half of the time.
+                # ld.gold links in half of the time.
                 ! command -v ld.gold >/dev/null || set -- -fuse-ld=gold "$@"
             fi
             ;;
