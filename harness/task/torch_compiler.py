@@ -91,7 +91,7 @@ _VECTORS = {
     "avx512f": None,
     "avx2": ("AVX2", "-mavx2 -mfma -mf16c"),
 }
-"""By the first of these features that the CPU has: `capability` and `vectors`, or None where nobody has tried it."""
+"""`capability` and `vectors` for the first of these features that the CPU has.  None: they have not been tried."""
 
 
 def is_used_by(source: bytes) -> bool:
