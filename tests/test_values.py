@@ -66,6 +66,15 @@ def test_an_output_without_room_is_wrong_only_if_it_is_larger_than_a_right_one(
         collect((spec,), lambda *_: None, usual_tib << 40)
 
 
+def test_the_limit_is_what_is_available_when_a_block_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = SpareMemory()
+    with memory:
+        torch.empty(2**28)
+    monkeypatch.setattr("harness.reference.spare_memory._SHARE", 0.004)  # as if others had taken the rest
+    with pytest.raises(JudgeError, match="ran out of memory"), memory:
+        torch.empty(2**28)
+
+
 def test_memory_in_the_gaps_of_a_tensor_never_reaches_the_player() -> None:
     (tensor,) = flatten(PADDED[:, :10]).tensors
     memory = tensor.as_strided((7 * 16 + 10,), (1,))

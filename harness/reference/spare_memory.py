@@ -15,28 +15,31 @@ from harness.processes.watched_memory import USABLE_BYTES, Meminfo
 from harness.records.errors import JudgeError
 
 _SHARE = 0.9
-"""The share of the memory that is available at first which the referee may allocate."""
+"""The share of the available memory that the referee may allocate in a block."""
 _TORCHS_ERROR = re.compile(r"\[enforce fail at .{,80}DefaultCPUAllocator: can't allocate memory", re.DOTALL)
 _GIB = 2**30
 
 
 class SpareMemory:
-    """Within its blocks, which may be nested, this process can allocate no more than the machine has.
+    """Within its blocks, which may be nested, this process can allocate no more than the machine has left.
+
+    The limit of a block is what is available when the outermost one begins: other programs, such as a second
+    `task check`, may have taken memory since.
 
     Raises:
         JudgeError: at the end of a block in which an allocation failed.
     """
 
     def __init__(self) -> None:
-        pages = int(Path("/proc/self/statm").read_text().split()[5])
-        self._most_bytes = pages * resource.getpagesize() + int(_SHARE * Meminfo.read().available)
         self._depth = 0
         self._before = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
     def __enter__(self) -> Self:
         if not self._depth:
             self._before = soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-            most = self._most_bytes if soft == resource.RLIM_INFINITY else min(soft, self._most_bytes)
+            pages = int(Path("/proc/self/statm").read_text().split()[5])
+            most = pages * resource.getpagesize() + int(_SHARE * Meminfo.read().available)
+            most = most if soft == resource.RLIM_INFINITY else min(soft, most)
             resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
         self._depth += 1
         return self
