@@ -156,7 +156,7 @@ def test_the_doctor_says_that_no_machine_has_judged_a_board(season, site, capsys
     ("words", "says"),
     [
         ("--board H100 --runner", "--board takes --site or --ledger, and not --runner."),
-        ("--site https://x.example", "--site and --ledger say where to find the judge of --board GPU; name it."),
+        ("--site https://x.example", "--site and --ledger need --board GPU."),
     ],
 )
 def test_the_doctor_refuses_options_that_do_not_go_together(words, says, capsys) -> None:

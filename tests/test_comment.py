@@ -208,7 +208,7 @@ def test_a_refusal_is_on_top_and_disappears_once_it_is_fixed() -> None:
 
 def test_a_refusal_alone_needs_no_file() -> None:
     text = PullComment(notice=Notice(text="**Not judged.** Two files.")).render()
-    assert "judges" not in text and "Push a change to have it read again." in text
+    assert "judges" not in text and "Push a change, and the bot reads the file again." in text
 
 
 FAILED_ONCE = record(ended(request("CPU"), EndState.FAILED), ended(request()))

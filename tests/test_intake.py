@@ -277,7 +277,7 @@ def copied(*origins: Origin, merged: tuple[Original, ...] = (), **more: Any) -> 
 
 def test_a_files_second_author_is_refused_and_sees_the_earlier_submission() -> None:
     decision = copied(origin(BOB, minutes=30, number=11))
-    assert "`bob` submitted this file for `vectoradd` earlier, in #11 at 2026-11-21 11:30 UTC" in refusal(decision)
+    assert "this is the file that `bob` submitted for `vectoradd` in #11 at 2026-11-21 11:30 UTC" in refusal(decision)
     assert not decision.origin
 
 

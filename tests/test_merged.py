@@ -221,7 +221,7 @@ def test_a_page_shows_the_duel_for_first_place_not_a_later_loss(tmp_path: Path, 
     again = judged(board, "grace", 2.1, day=3, source=B, duel=duel_with(board, edsger, 1.4))
     site, _ = built(tmp_path, task, [ada, grace, edsger, again])
     page = page_of(site, "CPU", "grace", B)
-    assert "The duel that won first place" in page and "Against ada, the champion at that time." in page
+    assert "The duel that won first place" in page and "Against ada, the leader at that time." in page
     site, _ = built(tmp_path / "never", task, [ada, edsger.model_copy(update={"duel": duel_with(board, ada, 1.2)})])
     assert "Duel with ada" in page_of(site, "CPU", "edsger", C)
 

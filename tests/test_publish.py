@@ -1500,7 +1500,7 @@ def test_an_earlier_edition_shows_ties_and_duels_never_held_and_links_authors(tm
     site, _ = built(tmp_path, task, [*then, judged(board, "ada", 1.5, day=9)])
     path = f"vectoradd/CPU/_editions/{'e' * 12}/index.html"
     text = page_text(site, path.removesuffix("/index.html"))
-    assert "looks faster; its duel with ada was never held" in text and "is due" not in text
+    assert "looks faster; its duel with ada was never played" in text and "is due" not in text
     assert "tied with cy" in text
     page = Tags((site / path).read_text())
     rows = [attributes["class"].split() for tag, attributes in page.tags if tag == "tr" and "class" in attributes]

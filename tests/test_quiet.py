@@ -42,7 +42,9 @@ def test_a_judging_is_void_after_waiting_too_long_in_all(monkeypatch):
     waiting = quiet_of(*[0.5] * 4, 0.0, 0.0, *[0.5] * 100)
     for _ in range(2):
         waiting.wait()
-    with pytest.raises(JudgeError, match="other work takes 50% of a core: times beside other work cannot be ranked"):
+    with pytest.raises(
+        JudgeError, match="other work takes 50% of a core: times disturbed by other work cannot be ranked"
+    ):
         waiting.wait()
 
 

@@ -163,7 +163,7 @@ def test_the_comment_on_a_first_entry_shows_first_place() -> None:
         ),
         (
             [ADA, accepted("bob", 0.4, duel=duel(ADA, 0.8), minute=1)],
-            "Duel with ada**, the champion at that time: speedup 1.25×, ±0.4 %, over 8 interleaved blocks. Won: it takes first place.",
+            "Duel with ada**, the leader at that time: speedup 1.25×, ±0.4 %, over 8 interleaved blocks. Won: it takes first place.",
         ),
         (
             [ADA, accepted("bob", 0.499, duel=duel(ADA, 1.02), minute=1)],

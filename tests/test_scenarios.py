@@ -84,7 +84,9 @@ def test_a_copy_is_refused_if_its_original_arrives_before_judging(scene: Scene) 
     scene.events += unheard
     scene.intake()
     scene.evaluate(run, scene.honest())
-    assert f"`alice` submitted this file for `vectoradd` earlier, in #{original.number}" in scene.comment(copy.number)
+    assert f"this is the file that `alice` submitted for `vectoradd` in #{original.number}" in scene.comment(
+        copy.number
+    )
     assert scene.judgements() == () and not copy.merged_at
     ended = {status.request.login: status.ending and status.ending.state for status in scene.ledger().values()}
     assert ended == {"alice": None, "mallory": EndState.REFUSED}

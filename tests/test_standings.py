@@ -175,7 +175,7 @@ SCENARIOS = [
         ],
         [
             (1, "bob", "b", ""),
-            (1, "cy", "c", "looks faster; its duel was with ada, who is not first, so one with bob is due"),
+            (1, "cy", "c", "looks faster; it last played ada, and its duel with bob is due"),
             (2, "ada", "a", ""),
         ],
         ["a", "b"],
@@ -196,7 +196,7 @@ SCENARIOS = [
         [Event("ada", "a", 0.5), Event("ada", "a2", 0.4), Event("bob", "b", 0.39, duel=("ada", "a", 0.8))],
         [
             (1, "ada", "a2", ""),
-            (1, "bob", "b", "looks faster; its duel was with an earlier file of ada's, so one with ada is due"),
+            (1, "bob", "b", "looks faster; it last played an earlier file of ada's, and its duel with ada is due"),
         ],
         ["a", "a2"],
     ),
@@ -305,7 +305,7 @@ SCENARIOS = [
         [
             (1, "ada", "a", ""),
             (1, "bob", "a", "the same file as ada's"),
-            (1, "cy", "c", "looks faster; its duel was with bob, who is not first, so one with ada is due"),
+            (1, "cy", "c", "looks faster; it last played bob, and its duel with ada is due"),
         ],
         ["a"],
     ),
@@ -357,8 +357,8 @@ def test_a_finished_board_has_no_duel_due() -> None:
     ]
     notes = {row.login: row.note for row in season(events, is_over=True).rows if row.note}
     assert notes == {
-        "cy": "looks faster; its duel was with ada, who is not first; one with bob was never held",
-        "dan": "looks faster; its duel with bob was never held",
+        "cy": "looks faster; it last played ada, and its duel with bob was never played",
+        "dan": "looks faster; its duel with bob was never played",
         "eve": "looks faster, but lost its duel with bob",
     }
 

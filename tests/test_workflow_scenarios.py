@@ -556,7 +556,7 @@ def test_the_bot_refuses_a_copied_draft_and_merges_the_original(contest: Contest
     contest.hub.settle()
     contest.hub.pass_time(SOON)
     copy = contest.open(COPIED, contest.world.add_user("mallory"))
-    assert f"`alice` submitted this file for `vectoradd` earlier, in #{draft.number}" in contest.comment(copy.number)
+    assert f"this is the file that `alice` submitted for `vectoradd` in #{draft.number}" in contest.comment(copy.number)
     contest.world.reopen(draft)
     contest.world.mark_ready(draft)
     contest.hub.settle()

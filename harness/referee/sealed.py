@@ -114,7 +114,7 @@ class Sealed:
         if self._device.type == "cuda":
             torch.cuda.empty_cache()  # other allocations cannot use torch's cached memory
         sizes = layout.calls * layout.input_step, layout.calls * layout.output_step
-        with _blaming_the_gpu(f"inputs of {sizes[0] >> 20} MiB and outputs of {sizes[1] >> 20} MiB are there twice"):
+        with _blaming_the_gpu(f"it stores inputs ({sizes[0] >> 20} MiB) and outputs ({sizes[1] >> 20} MiB) twice"):
             try:
                 return SealedMemory(self._driver, *sizes)
             except DriverError:
@@ -252,7 +252,7 @@ class Sealed:
         assert self._layout
         size = sum(spec.span_bytes for spec in tensors_of(output))
         right = sum(self._layout.order["fresh_bytes"]) or "none"
-        message = f"The output takes {size} bytes; a right one takes {right} besides its buffers."
+        message = f"The output takes {size} bytes; a correct one takes {right} besides its buffers."
         raise Foul(Verdict.WRONG_ANSWER, message)
 
 

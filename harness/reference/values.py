@@ -159,7 +159,7 @@ def collect(tree: Any, read: Read, usual_bytes: int, device: torch.device = _CPU
     except (MemoryError, RuntimeError) as error:
         if total <= usual_bytes or not ran_out(error):
             raise
-        message = f"The output spans {total} bytes, which do not fit here. A right one has {usual_bytes}."
+        message = f"The output spans {total} bytes, which do not fit here. A correct output has {usual_bytes}."
         raise Foul(Verdict.WRONG_ANSWER, message) from None
 
 

@@ -34,7 +34,7 @@ _LONG_WAIT_S = 1.0
 """The judge reports waits that are longer than this."""
 _PAUSE_S = 0.05
 
-_WAY_OUT = "times beside other work cannot be ranked. Judge again when this machine is idle"
+_WAY_OUT = "times disturbed by other work cannot be ranked. Judge again when this machine is idle"
 
 
 class Quiet:

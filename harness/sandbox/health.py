@@ -153,7 +153,7 @@ class Health:
         give_up = time.monotonic() + _GRACE_S
         while strays := self.strays():
             if time.monotonic() > give_up:
-                raise JudgeError(f"a player has ended, but its processes are left: {listed(strays)}")
+                raise JudgeError(f"a player has ended, but some of its processes still run: {listed(strays)}")
             time.sleep(0.001)
         if self._read_group() != self._group:
             self._restore_group()
@@ -180,7 +180,7 @@ class Health:
         everybody = (int(name) for name in os.listdir("/proc") if name.isdigit())
         theirs = (pid for pid in everybody if pid not in self._processes and _users_of(pid) == users)
         if strays := [pid for pid in theirs if not has_ended(pid)]:
-            raise JudgeError(f"the last player has ended, but its processes are left: {listed(strays)}")
+            raise JudgeError(f"the last player has ended, but some of its processes still run: {listed(strays)}")
 
     def _check_memory(self) -> None:
         allowed = self._unowned + self._cached_bytes() + int(_GROWTH * MACHINE_BYTES)

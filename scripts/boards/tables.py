@@ -144,4 +144,4 @@ def _compared(mine: Interval, theirs: Interval, *, is_tied: bool) -> tuple[str, 
 def _verdict(one: RowFacts, other: RowFacts) -> str:
     first, second = sorted((one, other), key=lambda row: row.rank)
     ranks = f"{first.login} has rank {first.rank}, {second.login} rank {second.rank}"
-    return f"{ranks}; they are tied, so the earlier entry ranks first" if one.is_tied_with(other) else ranks
+    return f"{ranks}; they are tied, so the earlier entry ranks higher" if one.is_tied_with(other) else ranks

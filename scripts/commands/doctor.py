@@ -49,7 +49,7 @@ def doctor(as_json: bool, runner: bool, gpu: str | None, site: str | None, ledge
             raise click.UsageError("--board takes --site or --ledger, and not --runner.")
         return _compare(gpu, site, ledger, as_json=as_json)
     if site or ledger:
-        raise click.UsageError("--site and --ledger say where to find the judge of --board GPU; name it.")
+        raise click.UsageError("--site and --ledger need --board GPU.")
     judges = not runner or role_of() != "registrar"
     findings = [*(examine() if judges else ()), *(examine_runner() if runner else ())]
     if as_json:

@@ -140,7 +140,7 @@ class Quotas(Section):
     ranked_per_day: int = _quota(20, 10_000, "Ranked judgings per day; they also count as judgings.")
     minutes_per_day: int = _quota(120, 100_000, "Minutes of machine time per day.")
     account_days: Annotated[int, Field(strict=True, ge=0, le=3650)] = Field(
-        default=0, description="Days that a new author's GitHub account must be old. Default: 0."
+        default=0, description="Minimum age of a new author's GitHub account, in days. Default: 0."
     )
 
 
@@ -265,7 +265,7 @@ class Settings(Section):
         description="A language model that reads submissions held for review, for maintainers. Default: none.",
     )
     dataset: DataSet | None = Field(
-        default=None, description="Whether `pullrank dataset` gives submissions away, and how. Default: it does not."
+        default=None, description="Whether and how `pullrank dataset` publishes submissions. Default: it does not."
     )
 
     def gpu(self, name: str) -> Gpu:

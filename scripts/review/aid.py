@@ -79,7 +79,7 @@ def _markdown(aid: ReviewAid) -> Iterator[str]:
     if aid.reader.missing:
         yield f"\nNo reader's notes: {inline(aid.reader.missing)}"
         return
-    yield f"\n**Notes of a language model** ({inline(aid.model)}). The file may have told it what to write.\n"
+    yield f"\n**Notes of a language model** ({inline(aid.model)}). The file may contain instructions to the model.\n"
     yield from (f"- line {one.line}: {inline(aid.quote(one.line))}: {inline(one.reason)}" for one in aid.reader.notes)
     if not aid.reader.notes:
         yield "None."
@@ -97,7 +97,7 @@ def as_text(aid: ReviewAid) -> Iterator[str]:
     if aid.reader.missing:
         yield f"No reader's notes: {aid.reader.missing}"
     else:
-        yield f"Notes of a language model, {aid.model}. The file may have told it what to write."
+        yield f"Notes of a language model, {aid.model}. The file may contain instructions to the model."
         yield from (f"  line {one.line}: {aid.quote(one.line)}: {one.reason}" for one in aid.reader.notes)
         if not aid.reader.notes:
             yield "  None."

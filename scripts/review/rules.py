@@ -269,7 +269,7 @@ RULES: tuple[SourceRule, ...] = (
     ),
     SourceRule(
         name="patch",
-        sentence="It replaces parts of other modules, or changes settings of all of PyTorch: other code may then lie.",
+        sentence="It replaces parts of other modules, or changes PyTorch's settings: other code may then be wrong.",
         names="torch.library.Library torch.overrides torch.utils._python_dispatch torch.set_num_threads "
         "torch.set_default_dtype torch.set_default_device torch.set_flush_denormal builtins "
         "torch.use_deterministic_algorithms unittest",
@@ -346,7 +346,7 @@ RULES: tuple[SourceRule, ...] = (
     ),
     SourceRule(
         name="lookup by identity",
-        sentence="It looks something up by an address or a shape, or keeps results of calls: they may be old.",
+        sentence="It looks something up by an address or a shape, or keeps results of calls: they may be stale.",
         names="functools.cache functools.lru_cache",
         native=r"std::(?:unordered_)?map\s*<",
         finds=_identities,
@@ -371,7 +371,7 @@ RULES: tuple[SourceRule, ...] = (
     ),
     SourceRule(
         name="broad except",
-        sentence="It catches every error, and may fall back to something else without a word.",
+        sentence="It catches every error, and may fall back to something else silently.",
         names="contextlib.suppress",
         native=r"\bcatch\s*\(\s*\.\.\.",
         finds=_broad,

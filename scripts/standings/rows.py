@@ -153,10 +153,10 @@ def _note(file: PooledFile, first: PooledFile, lost_duel: Duel | None, *, is_ove
         return ""
     if lost_duel:
         return f"looks faster, but lost its duel with {first.login}"
+    outcome = "was never played" if is_over else "is due"
     former = next((one.duel.opponent for one in reversed(file.judgements) if one.duel), None)
     if not former:
-        return f"looks faster; its duel with {first.login} {'was never held' if is_over else 'is due'}"
+        return f"looks faster; its duel with {first.login} {outcome}"
     same = author_key(former) == author_key(first.login)
-    whom = f"an earlier file of {former}'s" if same else f"{former}, who is not first"
-    due = f"; one with {first.login} was never held" if is_over else f", so one with {first.login} is due"
-    return f"looks faster; its duel was with {whom}{due}"
+    whom = f"an earlier file of {former}'s" if same else former
+    return f"looks faster; it last played {whom}, and its duel with {first.login} {outcome}"

@@ -264,9 +264,9 @@ def require_first(user_id: int, origins: Iterable[Origin], settings: Settings, m
     ]
     if first := find_earlier(user_id, counted):
         raise Refused(
-            f"Except for names, comments and layout, `{first.login}` submitted this file for `{first.task}` earlier, "
-            f"in #{first.pull_request} at {first.at:%Y-%m-%d %H:%M} UTC. Learn from it, but submit your own work. If "
-            "it is yours, ask a maintainer."
+            f"Except for names, comments and layout, this is the file that `{first.login}` submitted for "
+            f"`{first.task}` in #{first.pull_request} at {first.at:%Y-%m-%d %H:%M} UTC. "
+            "Learn from it, but submit your own work. If it is yours, ask a maintainer."
         )
 
 

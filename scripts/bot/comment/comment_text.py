@@ -144,7 +144,7 @@ def _emoji(facts: BoardMarker) -> str:
 
 def _footer(file: FileFacts | None, *, has_boards: bool) -> str:
     if not has_boards:
-        return "<sub>Push a change to have it read again. Comment `/help` for a list of commands.</sub>"
+        return "<sub>Push a change, and the bot reads the file again. Comment `/help` for a list of commands.</sub>"
     judged = "Every push to this pull request is judged."
     if file and file.is_draft:
         judged = "Drafts are not ranked: mark the pull request as ready for review to have it ranked."

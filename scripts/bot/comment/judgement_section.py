@@ -64,7 +64,7 @@ _LAMPS = {Verdict.ACCEPTED: "🟢", Verdict.JUDGING_ERROR: "⚪"}
 _NEXT = {
     Mode.TEST: "A benchmark shows how fast it is. A pull request that is ready for review is ranked.",
     Mode.BENCHMARK: "These times are unofficial. A pull request that is ready for review is ranked.",
-    Mode.RANKED: "Submit a faster file to improve your row; your better file keeps it.",
+    Mode.RANKED: "Submit a faster file to improve your row. A slower one changes nothing.",
     Mode.PROFILE: "A profile does not rank. A pull request that is ready for review is ranked.",
 }
 
@@ -199,7 +199,7 @@ def _duel(duel: Duel | None, judgement: Judgement, standings: Standings | None, 
     if not duel:
         return ""
     outcome = "Won, but this does not rank." if duel.won and hidden else _outcome(duel, judgement, standings)
-    return f"**Duel with {duel.opponent}**, the champion at that time: {duel_result(duel)}. {outcome}"
+    return f"**Duel with {duel.opponent}**, the leader at that time: {duel_result(duel)}. {outcome}"
 
 
 def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> str:

@@ -20,7 +20,7 @@ HELP = """\
 | `/profile kernel=gemm skip=3 count=1` | Profile only these launches of a call, on an NVIDIA GPU |
 | `/rerun` | Judge the same file again |
 | `/cancel` | Cancel queued and running judgings |
-| `/withdraw` | Take your own rows off this task's boards |
+| `/withdraw` | Take your results off the boards on which this pull request was ranked |
 | `/show` | Show your ranks, your open judgings and your quota |
 | `/check` | Run changed tasks; for maintainers |
 | `/ci` | Run the repository's tests on one of its branches; for maintainers |
