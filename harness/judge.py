@@ -23,13 +23,13 @@ from harness.gpu.vendor_profilers import PROFILERS, Profiler
 from harness.processes.other_work import OtherWorkRule
 from harness.records.counters import LaunchFilter
 from harness.records.errors import JudgeError, PullRankError, SubmissionError, TaskError
-from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
+from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.progress import OnProgress
 from harness.records.replay import Replay
 from harness.records.stats import DUEL_LOOKS, MIN_PAIRS
 from harness.records.times import Duel
-from harness.records.verdict import Verdict
+from harness.records.verdict import Foul, Verdict
 from harness.sandbox.sandbox import Sandbox, SandboxKind, choose_kind
 from harness.shared_sandbox import open_sandbox
 from harness.task import torch_compiler
@@ -383,10 +383,7 @@ def _results_of(game: Game) -> Results:
 
 def _refuse(fault: str) -> Results:
     """The results of a file that cannot be judged: its build fails."""
-    build = CaseResult(
-        kind=CaseKind.BUILD, params={}, verdict=Verdict.COMPILE_ERROR, message=fault[:MAX_MESSAGE], seconds=0.0
-    )
-    return Results(cases=(build,))
+    return Results(cases=(CaseResult.of(CaseKind.BUILD, {}, Foul(Verdict.COMPILE_ERROR, fault)),))
 
 
 def _require_supported(board: Board, mode: Mode, *files: Submission) -> None:

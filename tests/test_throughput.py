@@ -12,8 +12,8 @@ from rich.console import Console
 
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
+from harness.reference.checker import tensors
 from harness.task.task import Case, Task, Work, load_task, load_tasks
-from harness.task_check.make_wrong_answers import tensors_of
 from scripts.bot.comment.check_report import facts_as_text
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.markdown import NBSP
@@ -78,7 +78,7 @@ def test_a_shipped_task_moves_the_bytes_of_its_inputs_and_outputs(task: Task) ->
     case = next(case for case in board.tests[1:] if not case.params.get("ignored"))
     reference = Reference(board)
     data = reference.generate(case.params, 1)
-    moved = sum(one.numel() * one.element_size() for one in tensors_of((data, reference.compute(data))))
+    moved = sum(one.numel() * one.element_size() for one in tensors((data, reference.compute(data))))
     found = Roofline(work=task.work).throughput(case.params, 1000.0)
     assert found and found.bandwidth_gbs
     least = (moved - unread_bytes(task.name, case, data)) / 1e6

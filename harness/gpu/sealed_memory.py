@@ -23,7 +23,6 @@ import os
 import secrets
 from collections.abc import Iterator
 from ctypes import c_void_p
-from types import TracebackType
 from typing import Self
 
 from harness.gpu.kernels import REFEREE
@@ -105,9 +104,7 @@ class SealedMemory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._exits.close()
 
     def clear(self) -> None:

@@ -15,7 +15,6 @@ import platform
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from harness.processes.other_work import cpu_ns
@@ -76,9 +75,7 @@ class CpuMeter:
                 **{name: read_event(descriptors) for name, descriptors in self._events.items()},
             )
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for descriptor in (one for descriptors in self._events.values() for one in descriptors):
             os.close(descriptor)
 

@@ -39,6 +39,7 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 
 from harness.records.fields import (
+    MAX_MESSAGE,
     CaseKind,
     Digest,
     Login,
@@ -54,7 +55,7 @@ from harness.records.fields import (
 )
 from harness.records.profile import Profile
 from harness.records.times import Duel, Forfeit, Run, Timing, ToldTiming
-from harness.records.verdict import Verdict, overall
+from harness.records.verdict import Foul, Verdict, overall
 
 VERSION = 1
 _FORMAT = "pullrank-judgement"
@@ -114,6 +115,14 @@ class CaseResult(Model):
         exclude_if=_is_none,
         description="accepted cases only: a test's call, or the first call of a benchmark's first run",
     )
+
+    @classmethod
+    def of(
+        cls, kind: CaseKind, params: Mapping[str, Any], foul: Foul | None, seconds: float = 0.0, **facts: Any
+    ) -> Self:
+        """The result of a case with these further fields; accepted if there is no foul."""
+        verdict, message = (foul.verdict, foul.message[:MAX_MESSAGE]) if foul else (_ACCEPTED, "")
+        return cls(kind=kind, params=dict(params), verdict=verdict, message=message, seconds=seconds, **facts)
 
     @property
     def time_us(self) -> float | None:

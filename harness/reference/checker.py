@@ -63,7 +63,7 @@ def _tensor_mismatch(output: torch.Tensor, expected: torch.Tensor, where: str) -
     if output.shape != expected.shape:
         differences.append(f"shape {tuple(output.shape)}, expected {tuple(expected.shape)}")
     if output.dtype is not expected.dtype:
-        differences.append(f"dtype {_name(output.dtype)}, expected {_name(expected.dtype)}")
+        differences.append(f"dtype {name_of(output.dtype)}, expected {name_of(expected.dtype)}")
     return f"{where} has {' and '.join(differences)}" if differences else ""
 
 
@@ -120,9 +120,12 @@ def _words(data: torch.Tensor) -> torch.Tensor:
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    # Two 4-bit numbers share a byte, and torch has no operations on them: compare the bytes.
-    packed = _name(tensor.dtype).startswith("float4")
-    return (tensor.view(torch.uint8) if packed else tensor).reshape(-1)
+    return (tensor.view(torch.uint8) if is_packed(tensor) else tensor).reshape(-1)
+
+
+def is_packed(tensor: torch.Tensor) -> bool:
+    """Whether two 4-bit numbers share a byte; torch has no operations on them, and cannot convert them."""
+    return name_of(tensor.dtype).startswith("float4")
 
 
 def _are_all_close(output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> bool:
@@ -172,14 +175,14 @@ def describe(value: Any) -> str:
         case None:
             return "None"
         case torch.Tensor():
-            return f"a tensor of shape {tuple(value.shape)}, dtype {_name(value.dtype)}"
+            return f"a tensor of shape {tuple(value.shape)}, dtype {name_of(value.dtype)}"
         case tuple() | list():
             return f"a {type(value).__name__} of length {len(value)}"
     name = type(value).__name__
     return f"{'an' if name[:1] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def _name(dtype: torch.dtype) -> str:
+def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 

@@ -35,8 +35,9 @@ from harness.records.fields import CaseKind
 from harness.reference.checker import compare, describe, is_same, mismatch, pairs, tensors
 from harness.reference.spare_memory import SpareMemory, ran_out, too_large
 from harness.reference.task_modules import TaskFiles
+from harness.reference.trees import map_tensors
 from harness.reference.uninitialised import FillUninitialised
-from harness.reference.values import UnsupportedInput, flatten, moved
+from harness.reference.values import UnsupportedInput, flatten
 from harness.task.task import Board, Case
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
@@ -135,7 +136,7 @@ class Reference:
     def check(self, data: Any, output: Any) -> str:
         """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
         if self.device.type != "cpu":  # the output was read into host memory
-            output = moved(output, self.device)
+            output = map_tensors(output, lambda tensor: tensor.to(self.device))
         try:
             message = self.objection(data, output)
         except JudgeError:

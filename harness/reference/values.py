@@ -26,6 +26,7 @@ from harness.inside.protocol import (
 )
 from harness.records.verdict import Foul, Verdict
 from harness.reference.spare_memory import ran_out
+from harness.reference.trees import map_leaves
 
 DTYPES = {name: getattr(torch, name) for name in ITEM_BYTES if hasattr(torch, name)}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -112,20 +113,6 @@ def _compact(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return span.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 
 
-def moved(tree: Any, device: torch.device) -> Any:
-    """The same tree with its tensors on another device."""
-    match tree:
-        case torch.Tensor():
-            return tree.to(device)
-        case tuple():
-            return tuple(moved(item, device) for item in tree)
-        case list():
-            return [moved(item, device) for item in tree]
-        case dict():
-            return {key: moved(item, device) for key, item in tree.items()}
-    return tree
-
-
 def span_bytes(tensor: torch.Tensor) -> int:
     """Bytes from a tensor's first to its last element, gaps included."""
     if tensor.numel() == 0:
@@ -155,7 +142,7 @@ def collect(tree: Any, read: Read, usual_bytes: int, device: torch.device = _CPU
         message = f"The output spans {total} bytes; the limit is {allowed}. Return contiguous tensors."
         raise Foul(Verdict.WRONG_ANSWER, message)
     try:
-        return _rebuild(tree, read, device)
+        return map_leaves(tree, lambda leaf: _rebuilt(leaf, read, device))
     except (MemoryError, RuntimeError) as error:
         if total <= usual_bytes or not ran_out(error):
             raise
@@ -163,19 +150,13 @@ def collect(tree: Any, read: Read, usual_bytes: int, device: torch.device = _CPU
         raise Foul(Verdict.WRONG_ANSWER, message) from None
 
 
-def _rebuild(node: Any, read: Read, device: torch.device) -> Any:
-    match node:
+def _rebuilt(leaf: Any, read: Read, device: torch.device) -> Any:
+    match leaf:
         case TensorSpec():
-            return _fetch(node, read, device)
+            return _fetch(leaf, read, device)
         case Unsupported(name):
             raise Foul(Verdict.WRONG_ANSWER, f"custom_kernel returned {name}, which is not a plain torch.Tensor.")
-        case tuple():
-            return tuple(_rebuild(item, read, device) for item in node)
-        case list():
-            return [_rebuild(item, read, device) for item in node]
-        case dict():
-            return {key: _rebuild(item, read, device) for key, item in node.items()}
-    return node
+    return leaf
 
 
 def _fetch(spec: TensorSpec, read: Read, device: torch.device) -> torch.Tensor:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
-from harness.records.judgement import CaseResult, Digests
-from harness.records.profile import Profile
-from harness.records.times import Timing
+from harness.records.fields import CaseKind, Mode
+from harness.records.judgement import CaseResult
 from harness.records.verdict import Foul, Verdict
 from harness.referee.orders import Deadline
 from harness.rules.context import OWN_PLAYERS, Context
@@ -38,7 +35,7 @@ def examine(
             return [built]
         return [built, *_play_tests(context, entry, label, until_failure=until_failure)]
     except SideFoul as endless:  # the sandbox can start no other player
-        return [result(CaseKind.BUILD, {}, endless.foul, start)]
+        return [CaseResult.of(CaseKind.BUILD, {}, endless.foul, time.monotonic() - start)]
 
 
 def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult:
@@ -51,7 +48,7 @@ def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult
     limits = context.board.limits
     start = time.monotonic()
     if entry.recipe and (foul := _compile(context, entry, entry.recipe)):
-        return result(CaseKind.BUILD, {}, foul, start)
+        return CaseResult.of(CaseKind.BUILD, {}, foul, time.monotonic() - start)
     deadline = Deadline.of(limits.compile_timeout_s, limits.first_call_s)
     if entry.recipe:
         foul = _try_cases(context, entry, cases, deadline, building=False)
@@ -62,7 +59,7 @@ def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult
                 if case.kind is CaseKind.BENCHMARK and not deadline.is_over:
                     _try_cases(context, entry, [case], deadline, building=True)  # a foul happens again in its run
         foul = _seal(context, entry) or foul
-    return result(CaseKind.BUILD, {}, foul, start)
+    return CaseResult.of(CaseKind.BUILD, {}, foul, time.monotonic() - start)
 
 
 def _try_cases(
@@ -133,7 +130,7 @@ def _play_tests(context: Context, entry: PlayerFiles, label: str, *, until_failu
     for case in waiting:
         message = f"Not played: the tests together took more than {limits.test_timeout_s:g} s."
         foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
-        results.append(result(CaseKind.TEST, case.params, foul, time.monotonic()))
+        results.append(CaseResult.of(CaseKind.TEST, case.params, foul))
     return results
 
 
@@ -156,7 +153,8 @@ def _play_tests_with(
             referee.call(case.params, seed, deadline, digested=True)
         except Foul as error:
             foul = error
-        yield result(CaseKind.TEST, case.params, foul, start, seed, digests=referee.digests)
+        seconds, digests = time.monotonic() - start, None if foul else referee.digests
+        yield CaseResult.of(CaseKind.TEST, case.params, foul, seconds, seed=seed, digests=digests)
         if foul and foul.verdict is not Verdict.WRONG_ANSWER:
             break
 
@@ -168,27 +166,3 @@ def _test_seed(context: Context, case: Case, index: int) -> int:
     else:
         seed = case.public_seed if context.mode is Mode.TEST else None
     return context.seed() if seed is None else seed
-
-
-def result(
-    kind: CaseKind,
-    params: Mapping[str, Any],
-    foul: Foul | None,
-    start: float,
-    seed: int | None = None,
-    timing: Timing | None = None,
-    profile: Profile | None = None,
-    digests: Digests | None = None,
-) -> CaseResult:
-    """The result of a case that began at `start` (`time.monotonic()`); accepted if there is no foul."""
-    return CaseResult(
-        kind=kind,
-        params=dict(params),
-        verdict=foul.verdict if foul else Verdict.ACCEPTED,
-        message=foul.message[:MAX_MESSAGE] if foul else "",
-        seconds=time.monotonic() - start,
-        seed=seed,
-        timing=timing,
-        profile=profile,
-        digests=None if foul else digests,
-    )

@@ -29,7 +29,7 @@ from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
 from harness.rules.context import ANCHOR, Context
 from harness.rules.duel import play_duel
-from harness.rules.examine import examine, require_build, result
+from harness.rules.examine import examine, require_build
 from harness.rules.phase import Phase, SideFoul
 from harness.rules.runs import Runs
 from harness.sandbox.sandbox import PlayerFiles
@@ -161,8 +161,10 @@ class Game:
             )
         except SideFoul as fault:
             foul = self._own(fault)
-        digests = self.context.digests.get((self.challenger.name, case.name))
-        return result(CaseKind.BENCHMARK, case.params, foul, start, timing=timing, digests=digests)
+        seconds, digests = time.monotonic() - start, self.context.digests.get((self.challenger.name, case.name))
+        return CaseResult.of(
+            CaseKind.BENCHMARK, case.params, foul, seconds, timing=timing, digests=None if foul else digests
+        )
 
     def _own(self, fault: SideFoul) -> Foul:
         """The foul, if it is the submission's.  Raises JudgeError for all other players, which are the judge's."""
@@ -179,7 +181,8 @@ class Game:
                 profile = self.runs.profile(self.challenger, case, phase)
             except SideFoul as fault:
                 foul = self._own(fault)
-            self.results.append(result(CaseKind.PROFILE, case.params, foul, start, profile=profile))
+            seconds = time.monotonic() - start
+            self.results.append(CaseResult.of(CaseKind.PROFILE, case.params, foul, seconds, profile=profile))
 
     def _count(self, profiler: Profiler) -> None:
         """Run a call of each benchmark under the vendor's profiler, and add its counters to the profiles."""
@@ -191,7 +194,8 @@ class Game:
             try:
                 counters, report = self.runs.count(self.challenger, case, phase, profiler)
             except SideFoul as fault:
-                self.results.append(result(CaseKind.PROFILE, case.params, self._own(fault), start))
+                seconds = time.monotonic() - start
+                self.results.append(CaseResult.of(CaseKind.PROFILE, case.params, self._own(fault), seconds))
                 return
             counters = self._keep(counters, report, self.board.benchmarks.index(case) + 1)
             played = self.results[first + done]
@@ -248,7 +252,8 @@ class Game:
             if fault.side == theirs.name:
                 return fault.foul
             # It passed every benchmark and failed now, so it is not correct.
-            self.results.append(result(CaseKind.BENCHMARK, fault.case.params, self._own(fault), start))
+            seconds = time.monotonic() - start
+            self.results.append(CaseResult.of(CaseKind.BENCHMARK, fault.case.params, self._own(fault), seconds))
         return None
 
     def void_duel(self, error: PullRankError) -> None:
@@ -281,7 +286,7 @@ class Match:
 
     def _examine(self, side: str) -> list[CaseResult]:
         if fault := self.files[side].fault:
-            return [result(CaseKind.BUILD, {}, Foul(Verdict.COMPILE_ERROR, fault), time.monotonic())]
+            return [CaseResult.of(CaseKind.BUILD, {}, Foul(Verdict.COMPILE_ERROR, fault))]
         cases = [*self.context.board.tests, *self.context.board.benchmarks]
         return examine(self.context, self.entries[side], cases, label=f"{side}: ")
 
@@ -292,7 +297,8 @@ class Match:
         except SideFoul as fault:
             if fault.side not in self.results:
                 raise self.context.our_fault(fault) from None
-            self.results[fault.side].append(result(CaseKind.BENCHMARK, fault.case.params, fault.foul, start))
+            seconds = time.monotonic() - start
+            self.results[fault.side].append(CaseResult.of(CaseKind.BENCHMARK, fault.case.params, fault.foul, seconds))
 
 
 def _anchor_of(board: Board) -> Submission:

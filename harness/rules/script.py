@@ -99,7 +99,7 @@ class Script:
             is_too_large = self.recipe and ran_out_of_memory(ended.log)
             verdict = Verdict.MEMORY_LIMIT_EXCEEDED if is_too_large else Verdict.COMPILE_ERROR
             foul = Foul(verdict, self._why_not_built(ended))
-        return _result(CaseKind.BUILD, None, foul, ended.seconds)
+        return CaseResult.of(CaseKind.BUILD, {}, foul, ended.seconds)
 
     @property
     def _built(self) -> str:
@@ -119,7 +119,7 @@ class Script:
         seed = self._seed()
         played = self._play(self.board.tests, self.board.limits.test_timeout_s, seed)
         return [
-            _result(CaseKind.TEST, case, foul, played.seconds, seed=seed)
+            CaseResult.of(CaseKind.TEST, case.params, foul, played.seconds, seed=seed)
             for case, _, foul in played.verdicts(self.board.tests)
         ]
 
@@ -151,7 +151,7 @@ class Script:
         if self.mode is Mode.RANKED and len(runs) < MIN_PAIRS:
             note = f"only {len(runs)} of {MIN_PAIRS} processes fit into the time: the interval is the program's own"
         told = None if foul else ToldTiming.of(tuple(runs), note)
-        return _result(CaseKind.BENCHMARK, case, foul, seconds, told=told)
+        return CaseResult.of(CaseKind.BENCHMARK, case.params, foul, seconds, told=told)
 
     def _play(
         self, cases: Sequence[Case], seconds: float, seed: int | None, order: int = 0, of: int = 1
@@ -268,23 +268,3 @@ def _last_words(log: str) -> str:
 
 def _told_run(order: int, times: Times, seed: int | None) -> ToldRun:
     return ToldRun(order=order, seed=seed, **vars(times))
-
-
-def _result(
-    kind: CaseKind,
-    case: Case | None,
-    foul: Foul | None,
-    seconds: float,
-    *,
-    seed: int | None = None,
-    told: ToldTiming | None = None,
-) -> CaseResult:
-    return CaseResult(
-        kind=kind,
-        params=dict(case.params) if case else {},
-        verdict=foul.verdict if foul else Verdict.ACCEPTED,
-        message=foul.message[:MAX_MESSAGE] if foul else "",
-        seconds=seconds,
-        seed=seed,
-        told=told,
-    )

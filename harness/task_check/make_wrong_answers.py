@@ -11,10 +11,13 @@ Pure: never changes the given answers.  Skips wrong answers that cannot be made 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+from harness.reference.checker import is_packed, name_of, tensors
+from harness.reference.trees import map_leaves, map_tensors
 
 Wrong = tuple[str, Any]
 """Description of a wrong answer, and the answer."""
@@ -37,9 +40,9 @@ def in_form(answer: Any) -> Iterator[Wrong]:
         yield f"an extra dimension{at}", _with(answer, number, tensor.unsqueeze(0))
         if tensor.dim() and tensor.shape[-1] > 1:
             yield f"a missing last column{at}", _with(answer, number, tensor[..., :-1])
-        if not _is_packed(tensor):
+        if not is_packed(tensor):
             other = _other_dtype(tensor.dtype)
-            yield f"the dtype {_name(other)}{at}", _with(answer, number, tensor.to(other))
+            yield f"the dtype {name_of(other)}{at}", _with(answer, number, tensor.to(other))
         if tensor.is_floating_point() and tensor.numel() and tensor.element_size() > 1:
             yield f"only NaN{at}", _with(answer, number, torch.full_like(tensor, math.nan))
 
@@ -73,7 +76,7 @@ def wholesale(data: Any, answer: Any) -> Iterator[Wrong]:
 
 def lower_precision(*trees: Any) -> torch.dtype | None:
     """The next lower precision than that of the tensors; None if there is none."""
-    dtypes = {tensor.dtype for tree in trees for tensor in tensors_of(tree)}
+    dtypes = {tensor.dtype for tree in trees for tensor in tensors(tree)}
     return next((less for dtype, less in LESS_PRECISE.items() if dtype in dtypes), None)
 
 
@@ -86,32 +89,11 @@ def rounded(tree: Any, less: torch.dtype) -> Any:
 # Trees with tensors and scalars as leaves.
 
 
-def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """The same tree with `change` applied to every leaf: tensor, number, string or None."""
-    match tree:
-        case tuple():
-            return tuple(map_leaves(item, change) for item in tree)
-        case list():
-            return [map_leaves(item, change) for item in tree]
-        case dict():
-            return {key: map_leaves(item, change) for key, item in tree.items()}
-    return change(tree)
-
-
-def map_tensors(tree: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same tree with `change` applied to every tensor."""
-    return map_leaves(tree, lambda leaf: change(leaf) if isinstance(leaf, torch.Tensor) else leaf)
-
-
 def leaves_of(tree: Any) -> list[Any]:
     """All leaves of a tree, in order."""
     found: list[Any] = []
     map_leaves(tree, found.append)
     return found
-
-
-def tensors_of(tree: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in leaves_of(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def _some_leaves(tree: Any, turn: int = 0) -> list[tuple[int, Any]]:
@@ -224,7 +206,7 @@ def _zeros(tensor: Any) -> Any:
 
 
 def _mean(tensor: torch.Tensor) -> torch.Tensor:
-    if not tensor.numel() or _is_packed(tensor):
+    if not tensor.numel() or is_packed(tensor):
         return tensor
     if tensor.is_complex():
         return torch.full_like(tensor, tensor.mean().item())
@@ -249,18 +231,9 @@ def _given_back(data: Any, answer: Any) -> Any:
         return data
     if not isinstance(answer, torch.Tensor):
         return None
-    return next((tensor for tensor in tensors_of(data) if _form(tensor) == _form(answer)), None)
+    return next((tensor for tensor in tensors(data) if _form(tensor) == _form(answer)), None)
 
 
 def _form(tree: Any) -> Any:
     forms = [(leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else type(leaf) for leaf in leaves_of(tree)]
     return isinstance(tree, torch.Tensor), forms
-
-
-def _is_packed(tensor: torch.Tensor) -> bool:
-    """Whether two 4-bit numbers share a byte; torch cannot convert those."""
-    return _name(tensor.dtype).startswith("float4")
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

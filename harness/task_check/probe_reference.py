@@ -22,7 +22,7 @@ from harness.processes.watched_memory import USABLE_BYTES
 from harness.records.errors import JudgeError, TaskError
 from harness.records.stats import MIN_PAIRS
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
-from harness.reference.checker import compare, mismatch
+from harness.reference.checker import compare, is_same, mismatch
 from harness.reference.reference import Reference
 from harness.reference.values import flatten
 from harness.task.task import Board, Case
@@ -191,8 +191,8 @@ def _play(reference: Reference, case: Case, turn: int = 0) -> _PlayedCase:
     reference.objection(data, answer)
     checked = reference.settled_at()
     with reference.memory:
-        is_same = _same(reference.generate(case.params, seed), data)
-    if not is_same:
+        is_unchanged = is_same(reference.generate(case.params, seed), data)
+    if not is_unchanged:
         raise TaskError(
             "generate_input returns different inputs for the same seed, so judgements cannot be replayed; "
             "draw all values from the global generators of torch, numpy or random, or from one seeded with `seed`"
@@ -281,7 +281,7 @@ def _all_accepted(reference: Reference, tests: Sequence[_PlayedCase], make: Call
     tried = 0
     for one in tests:
         answer = make(one)
-        if answer is None or _same(answer, one.answer):
+        if answer is None or is_same(answer, one.answer):
             continue
         tried += 1
         if reference.objection(one.data, answer):
@@ -304,7 +304,7 @@ def _accepted_in(reference: Reference, one: _PlayedCase, turn: int) -> Iterator[
     again = _play(reference, one.case, turn) if turn else one
     for make in (make_wrong_answers.in_form, partial(make_wrong_answers.in_one_element, turn=turn)):
         for name, answer in make(again.answer):
-            if not _same(answer, again.answer) and not reference.objection(again.data, answer):
+            if not is_same(answer, again.answer) and not reference.objection(again.data, answer):
                 yield name, bool(mismatch(answer, again.answer))
 
 
@@ -329,7 +329,3 @@ def _unsteady(reference: Reference, tests: Sequence[_PlayedCase]) -> Iterator[Pr
             message = f"ref_kernel answers differently the second time: {difference}; it must be deterministic"
             yield ProbeFinding(where=one.case.name, message=message, is_fault=False)
             return
-
-
-def _same(a: Any, b: Any) -> bool:
-    return compare(a, b, rtol=0, atol=0)[0]

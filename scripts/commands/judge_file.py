@@ -413,12 +413,13 @@ def _profile_table(profile: Profile) -> Table:
 
 
 def _kernels_table(case: CaseResult, counters: Counters) -> Table:
-    found = kernel_table(counters)
-    head = [name.removesuffix(":") for name in found.head]
-    right = [name.removesuffix(":") for name in found.head if name.endswith(":")]
+    head, rows = kernel_table(counters)
+    right = [name.removesuffix(":") for name in head if name.endswith(":")]
     chosen = f", only the launches of {counters.chosen}" if counters.chosen else ""
-    made = table(f"{in_words(case.params)}: {counters.tool}{chosen}", *head, right=right)
-    for name, *others in found.rows:
+    made = table(
+        f"{in_words(case.params)}: {counters.tool}{chosen}", *(name.removesuffix(":") for name in head), right=right
+    )
+    for name, *others in rows:
         made.add_row(cell(name), *others)
     return made
 

@@ -54,26 +54,15 @@ def _part(profile: Profile, name: str, where: str, calls: int | None, own_us: fl
     return Part(name=name, where=where, calls=calls, own_us=own_us, share=own_us / profile.call_us)
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelTable:
-    """A table of kernels.  A heading that ends in `:` marks a column of numbers.
+def kernel_table(counters: Counters) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the rows of a table of a call's kernels, longest first, without empty columns.
 
-    The first cell of a row is a participant's text.
+    A heading that ends in `:` marks a column of numbers.  The first cell of a row is a participant's text.
     """
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def kernel_table(counters: Counters) -> KernelTable:
-    """The kernels of a call, longest first, without empty columns."""
     head = ("Kernel", "Launches:", "Time:", "Compute:", "Memory:", "Occupancy:", "Registers:", "Limited by")
     rows = [_kernel_row(kernel) for kernel in counters.kernels]
     used = [column for column in range(len(head)) if any(row[column] for row in rows)]
-    return KernelTable(
-        head=tuple(head[column] for column in used),
-        rows=tuple(tuple(row[column] for column in used) for row in rows),
-    )
+    return tuple(head[column] for column in used), [tuple(row[column] for column in used) for row in rows]
 
 
 def _kernel_row(kernel: Kernel) -> tuple[str, ...]:

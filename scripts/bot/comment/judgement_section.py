@@ -247,14 +247,14 @@ def _csv(judgement: Judgement) -> str:
 
 def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
     """The table of the vendor's profiler, and where to find its full report."""
-    found = kernel_table(counters)
-    rows = ((inline(row[0], 80), *map(solid, row[1:])) for row in found.rows)
+    head, kernels = kernel_table(counters)
+    rows = ((inline(name, 80), *map(solid, others)) for name, *others in kernels)
     where = ""
     if counters.report_bytes:
         artifacts = run_link(run_url, "the run's artifacts", "#artifacts") or "the run's artifacts"
         where = f"; the full report is `{counters.report_name(number)}` in `reports`, among {artifacts} (kept 7 days)"
     chosen = f", only the launches of {inline(str(counters.chosen))}" if counters.chosen else ""
-    return f"{counters.tool} on one more call{chosen}{where}:\n\n{table(found.head, rows)}"
+    return f"{counters.tool} on one more call{chosen}{where}:\n\n{table(head, rows)}"
 
 
 def _parts(profile: Profile) -> Iterator[tuple[str, ...]]:

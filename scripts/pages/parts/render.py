@@ -68,7 +68,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     env.filters |= {
-        "board_path": paths.board_path, "submission_path": paths.submission_path, "author_path": paths.author_path,
+        "board_path": paths.board_path, "author_path": paths.author_path,
         "claim_sentence": claim_sentence, "ranking": words.RANKINGS.__getitem__,
     }  # fmt: skip
     names = "count day first_sentence hue initials iso minute number ordinal params px sentence"

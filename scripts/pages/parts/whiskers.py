@@ -26,7 +26,7 @@ class Whisker:
     beyond: bool
 
 
-def whiskers(intervals: Sequence[Interval], settled: int | None = None, width: int = WHISKER_WIDTH) -> list[Whisker]:
+def whiskers(intervals: Sequence[Interval], settled: int | None = None) -> list[Whisker]:
     """One whisker per row, best rows first.
 
     Args:
@@ -36,7 +36,7 @@ def whiskers(intervals: Sequence[Interval], settled: int | None = None, width: i
         return []
     highs = sorted(interval.high for interval in intervals[:settled])
     low, high = min(interval.low for interval in intervals[:settled]), highs[math.ceil(len(highs) * _SHOWN) - 1]
-    scale = Scale(*span_of(low, max(high, low), 1.002), 4, width - 4)
+    scale = Scale(*span_of(low, max(high, low), 1.002), 4, WHISKER_WIDTH - 4)
     first = scale(intervals[0].value)
     return [_whisker(interval, scale, first) for interval in intervals]
 
