@@ -21,6 +21,7 @@ from harness.task.submission import Champion, Submission
 from harness.task.task import load_task
 
 TINY = Path(__file__).parent / "tasks" / "tiny"
+BASELINES = sorted((Path(__file__).parent.parent / "tasks").glob("*/examples/accepted/compiled.py"))
 HEADER = "torch/csrc/inductor/cpp_prefix.h"
 PLAIN = "def custom_kernel(data):\n    return data + 1\n"
 COMPILED = """
@@ -69,6 +70,20 @@ def test_no_player_after_the_build_compiles_anything() -> None:
     has_own_header = not torch_compiler.header_options()
     expected = f"['fxgraph_cache_hit'] True True {has_own_header}"
     assert set(judgement.log.split("\n")) == {expected, ""}, "in the last run of a benchmark"
+
+
+@pytest.mark.walls
+@pytest.mark.usefixtures("shared_sandbox")
+@pytest.mark.parametrize("file", BASELINES, ids=lambda file: file.parts[-4])
+def test_what_a_baseline_compiles_is_right(file: Path) -> None:
+    """Judged on a CPU and without the compiler, as the file itself names GPUs and needs Triton."""
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    source = "".join(line for line in lines if not line.startswith(("#!", "@torch.compile")))
+    source = source.replace("torch.compile", "a compiler")  # its mention would start a sandbox with the compiler
+    judgement = judge(
+        load_task(file.parents[2]).board("CPU"), Submission(login="sample", source=source.encode()), Mode.TEST
+    )
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
