@@ -119,7 +119,7 @@ def keeps_its_memory(outcome):
 
 def outlives_its_player(outcome):
     """The judge can only notice this afterwards."""
-    return isinstance(outcome, JudgeError) and "are left" in str(outcome)
+    return isinstance(outcome, JudgeError) and "still run" in str(outcome)
 
 
 def spoils_the_judging(outcome):

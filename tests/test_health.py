@@ -105,7 +105,7 @@ def a_process_of_the_players_user(sandbox):
         (other_cores, "the limits"),
         (a_file_among_ours, "the files shown to a player changed"),
         (another_cache, "changed the cache that the build of built filled"),
-        (a_process_of_the_players_user, "its processes are left"),
+        (a_process_of_the_players_user, "some of its processes still run"),
     ],
 )
 def test_the_health_check_names_any_damage(sandbox, damage, message):

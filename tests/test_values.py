@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from harness.inside.protocol import TensorSpec
+from harness.processes.watched_memory import Meminfo
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.reference.spare_memory import SpareMemory
@@ -70,7 +71,8 @@ def test_the_limit_is_what_is_available_when_a_block_begins(monkeypatch: pytest.
     memory = SpareMemory()
     with memory:
         torch.empty(2**28)
-    monkeypatch.setattr("harness.reference.spare_memory._SHARE", 0.004)  # as if others had taken the rest
+    share = 2**29 / Meminfo.read().available  # as if others had taken the rest
+    monkeypatch.setattr("harness.reference.spare_memory._SHARE", share)
     with pytest.raises(JudgeError, match="ran out of memory"), memory:
         torch.empty(2**28)
 

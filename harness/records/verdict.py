@@ -42,7 +42,7 @@ _HELP = {
     Verdict.RUN_TIME_ERROR: "Your code raised an exception or crashed; the message and the log show where.",
     Verdict.COMPILE_ERROR: "The file could not be compiled or imported; the message names the line.",
     Verdict.SECURITY_VIOLATION: "Your code tampered with the judging; the message says what was detected.",
-    Verdict.JUDGING_ERROR: "The judge failed, not your code. In a pull request, the bot judges it again, at no cost.",
+    Verdict.JUDGING_ERROR: "The judge failed, not your code. The bot judges a pull request again, at no cost.",
 }
 
 

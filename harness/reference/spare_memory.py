@@ -23,8 +23,8 @@ _GIB = 2**30
 class SpareMemory:
     """Within its blocks, which may be nested, this process can allocate no more than the machine has left.
 
-    The limit of a block is what is available when the outermost one begins: other programs, such as a second
-    `task check`, may have taken memory since.
+    The limit of a block is what is available when the outermost one begins, not when the referee started: other
+    programs, such as a second `task check`, may have taken memory in between.
 
     Raises:
         JudgeError: at the end of a block in which an allocation failed.

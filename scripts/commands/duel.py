@@ -58,7 +58,7 @@ def duel(
 
     Both must pass the tests. Then they take turns in A-B-B-A blocks of fresh processes, on every benchmark that
     counts, until the duel is decided or has played 64 blocks. Every output is checked. The same rules decide between
-    a challenger and a board's champion.
+    a challenger and a board's leader.
 
     Example: pullrank duel mine.py theirs.py --task vectoradd
     """

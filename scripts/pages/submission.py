@@ -358,7 +358,7 @@ def _duel_charts(judgement: Judgement) -> list[Strip]:
             label.text,
             [
                 StripSide(judgement.submission.login, case.challenger),
-                StripSide(f"{duel.opponent}, champion then", case.champion),
+                StripSide(f"{duel.opponent}, leader then", case.champion),
             ],
             one_axis=True,
         )

@@ -1,10 +1,7 @@
 #!POPCORN leaderboard fp8matmul
 #!POPCORN gpus H100 H200 B200
 #!PULLRANK needs triton
-"""Scales the numbers in kernels that torch.compile makes, rounds them to bfloat16, and multiplies by the library.
-
-Nothing is written between a number and its scaled value.
-"""
+"""Scales the numbers and rounds them to bfloat16 in kernels that torch.compile makes; the library multiplies them."""
 
 import torch
 from task import BLOCK, input_t, output_t

@@ -1,9 +1,9 @@
 #!POPCORN leaderboard nvfp4matmul
 #!POPCORN gpus H100 H200 B200
 #!PULLRANK needs triton
-"""Looks up and scales the numbers in kernels that torch.compile makes, and multiplies them by the library.
+"""Looks up and scales the numbers in kernels that torch.compile makes; the library multiplies them.
 
-Each is exact in bfloat16: two significant bits times four.
+Each scaled number is exact in bfloat16: two significant bits times four.
 """
 
 import torch
