@@ -129,8 +129,10 @@ def test_honest_cuda_has_no_findings() -> None:
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_accepted_examples_have_no_findings(task: Any) -> None:
+    """But ranks that exchange tensors need a network, or memory that they share and keep."""
+    allowed = {"network", "file", "state"} if task.multi_gpu else set()
     for path in sorted((task.folder / "examples/accepted").iterdir()):
-        assert not find_all(path.read_bytes(), path.name, sizes_of(task)), path
+        assert {one.rule for one in find_all(path.read_bytes(), path.name, sizes_of(task))} <= allowed, path
 
 
 def test_every_attack_on_time_memory_or_judge_has_a_finding() -> None:

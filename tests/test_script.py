@@ -26,6 +26,7 @@ from scripts.cli import run
 from tests.loads import busy_loops
 
 SET = Path(__file__).parent / "kernelbot" / "own.yaml"
+SHIPPED = Path(__file__).parent.parent / "tasks"
 TESTS = b"test-count: 2\ntest.0.spec: size: 3\ntest.0.status: pass\n"
 TIMES = b"".join(
     b"benchmark.0.%s: %s\n" % pair
@@ -279,6 +280,31 @@ def test_the_program_starts_several_ranks_and_they_are_judged_as_one(tasks):
         judgement = judged(task, example.path.read_text())
         assert (judgement.verdict, judgement.claim) == (example.verdict, "self-timed"), judgement.message
     assert {example.verdict.value for example in task.examples} == {"AC", "WA", "RTE"}
+
+
+@pytest.mark.walls
+@pytest.mark.parametrize(
+    ("returns", "verdict", "message"),
+    [
+        ("x.float()", "WA", "rank 1: custom_kernel returned torch.float32 of shape (1, 1), not torch.bfloat16 of"),
+        ("None", "WA", "rank 1: custom_kernel returned NoneType, not a tensor"),
+        ("x * float('nan')", "WA", "rank 1: 3 of 3 sums are wrong; element [0, 0] of call 0 is nan, expected"),
+        ("os.kill(os.getpid(), 9)", "RTE", "rank 1 ended with exit code -9"),
+    ],
+)
+def test_allreduce_says_what_is_wrong_with_one_rank(returns, verdict, message):
+    source = f"""\
+import os
+import torch.distributed as dist
+
+def custom_kernel(data):
+    x, rank, _ = data
+    dist.all_reduce(x)
+    return {returns} if rank else x
+"""
+    judgement = judged(load_task(SHIPPED / "allreduce"), source)
+    assert (judgement.verdict, judgement.claim) == (verdict, "self-timed")
+    assert message in judgement.message and "rank 0" not in judgement.message
 
 
 @pytest.mark.parametrize("count", [0, 65, "2", True])

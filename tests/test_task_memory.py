@@ -31,6 +31,7 @@ from scripts.competition.gpu_models import find_model, gpu_models
 ROOT = Path(__file__).parent.parent
 TASKS = load_tasks(ROOT / "tasks")
 NVIDIAS = ("T4", "L4", "A10G", "A100", "H100", "H200", "B200", "RTX4090", "RTX5090")
+LINKED = ("A100x2", "H100x2", "H200x2", "B200x2", "MI300Xx2")
 COMMON = (*NVIDIAS, "MI250", "MI300X", "MI355X")
 
 SHAPED_BY_NUMBERS = {"groupedgemm", "mladecode", "pagedattention"}
@@ -122,7 +123,9 @@ def kernel_of(task: Task) -> Callable[..., object]:
 
 
 def needed_gib(board: Board, case: Case) -> float:
-    if board.task.name in SHAPED_BY_NUMBERS:
+    if not board.task.is_refereed:  # the program's own memory is the host's; a GPU has its rank's inputs and outputs
+        needed = case.params["calls"] * moved_bytes(board.task, case)
+    elif board.task.name in SHAPED_BY_NUMBERS:
         needed = needed_per_byte(board.task.name) * moved_bytes(board.task, case)
     else:
         needed = referee_bytes(board, case) + player_bytes(board, case)
@@ -172,8 +175,8 @@ def test_the_largest_benchmark_of_large_cards_does_not_fit_small_ones() -> None:
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_a_task_has_boards_for_the_cpu_and_the_common_gpus(task: Task) -> None:
-    """AMD's compiler is not supported: compiled tasks have boards for NVIDIA's GPUs."""
-    common = NVIDIAS if task.is_compiled else COMMON
+    """AMD's compiler is not supported: compiled tasks have boards for NVIDIA's GPUs.  Ranks need fast links."""
+    common = NVIDIAS if task.is_compiled else LINKED if task.multi_gpu else COMMON
     assert task.gpus == ("CPU", *common) and gpu_models().keys() >= set(COMMON)
 
 

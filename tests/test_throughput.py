@@ -50,9 +50,15 @@ DRAWS_LENGTHS = {"mladecode", "pagedattention"}
 
 
 def unread_bytes(task: str, case: Case, data: Any) -> int:
-    """Inputs that a kernel need not read: one half of a symmetric matrix, weights of idle experts, unused slots."""
+    """What one call of a kernel need not read or write.
+
+    One half of a symmetric matrix, weights of idle experts, unused slots, what belongs to other ranks and other calls.
+    """
     size = case.params
     match task:
+        case "allreduce":
+            of_all_calls = size["calls"] * (size["world_size"] + 1)
+            return 2 * size["tokens"] * size["hidden"] * (of_all_calls - 2)
         case "cholesky":
             return 2 * size["batch"] * size["n"] * (size["n"] - 1)
         case "groupedgemm":

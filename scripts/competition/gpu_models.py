@@ -5,6 +5,7 @@ A board of `.github/pullrank.yml` takes missing values from here, by its own nam
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,8 @@ from harness.task.toolchain import Architecture
 from harness.task.yaml_file import read_yaml
 
 TABLE = Path(__file__).with_name("gpus.yml")
+
+_SEVERAL = re.compile(r"x[1-9][0-9]?$")
 
 Peak = Annotated[float, Field(strict=True, gt=0, le=1e9)]
 
@@ -68,8 +71,12 @@ def gpu_models() -> dict[str, GpuModel]:
 
 
 def find_model(name: str) -> GpuModel | None:
-    """The model for a board's name, ignoring case, hyphens and underscores; None if there is none."""
-    return {_plain(known): model for known, model in gpu_models().items()}.get(_plain(name))
+    """The model for a board's name, ignoring case, hyphens and underscores; None if there is none.
+
+    A board of several GPUs may end with their number: `H100x2` has the model `H100`.
+    """
+    known = {_plain(known): model for known, model in gpu_models().items()}
+    return known.get(_plain(name)) or known.get(_SEVERAL.sub("", _plain(name)))
 
 
 def _plain(name: str) -> str:
