@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.check_gpu import border
 from benchmarks.check_gpu.command import STAGES, parse
 from benchmarks.check_gpu.frame import CheckFrame
-from benchmarks.check_gpu.judging import CHECKS, GpuCheck, probe_of
-from benchmarks.check_gpu.languages import PROFILED
 from benchmarks.check_gpu.probe import CheckOptions, MissingError, Probe, ProbeAnswer, Stage
 from benchmarks.check_gpu.records import Records
+from benchmarks.check_gpu.stages import border
+from benchmarks.check_gpu.stages.judging import CHECKS, GpuCheck, probe_of
+from benchmarks.check_gpu.stages.languages import PROFILED
 from benchmarks.check_gpu.tables import LEFT
 from benchmarks.check_gpu.wheels import fits
 from harness.records.errors import JudgeError

@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from benchmarks.check_gpu import peers
 from benchmarks.check_gpu.probe import CheckOptions, MissingError
-from benchmarks.check_gpu.times import GROUPS, KERNELS, OURS, Taken, ask_peer, board_of
-from benchmarks.check_gpu.times_report import BenchClaim, Measured, report_of, spread, summary
+from benchmarks.check_gpu.stages import peers
+from benchmarks.check_gpu.stages.times import GROUPS, KERNELS, OURS, Taken, ask_peer, board_of
+from benchmarks.check_gpu.stages.times_report import BenchClaim, Measured, report_of, spread, summary
 
 REHEARSAL = CheckOptions(rehearse=True)
 

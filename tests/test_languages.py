@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.check_gpu.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples, probes
 from benchmarks.check_gpu.probe import CheckOptions, MissingError
+from benchmarks.check_gpu.stages.languages import CUDA_TASK, LIBRARIES, arch_of, guides_examples, probes
 from harness.gpu.device import REHEARSAL
 from harness.judge import JudgeSession, open_context
 from harness.records.fields import Mode

@@ -11,17 +11,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from benchmarks.check_gpu import border, judging, languages, machine, times
 from benchmarks.check_gpu.frame import CheckFrame
 from benchmarks.check_gpu.probe import CheckOptions, Stage
 from benchmarks.check_gpu.records import Records
+from benchmarks.check_gpu.stages import border, judging, languages, machine, times
 from benchmarks.check_gpu.wheels import unpack_wheels
 
 _FAILED, _USAGE = 1, 2
 
 
 def _compare_times(data: Sequence[dict[str, Any]]) -> str:
-    from benchmarks.check_gpu.times_report import summary  # needs packages
+    from benchmarks.check_gpu.stages.times_report import summary  # needs packages
 
     return summary(data)
 

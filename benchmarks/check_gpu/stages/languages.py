@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.check_gpu.judging import PROFILED, GpuCheck, answer_of, judge_file, probe_of, small_board
 from benchmarks.check_gpu.probe import ROOT, CheckOptions, MissingError, Probe, ProbeAnswer, asks_for_gpu
+from benchmarks.check_gpu.stages.judging import PROFILED, GpuCheck, answer_of, judge_file, probe_of, small_board
 from harness.gpu.gpu_facts import read_gpu
 from harness.gpu.gpu_nodes import assigned, find_gpus
 

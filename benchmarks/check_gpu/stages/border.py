@@ -15,9 +15,9 @@ from functools import partial
 
 from benchmarks.border import probe as sealed
 from benchmarks.border.player import KINDS
-from benchmarks.check_gpu.judging import A_SUM, probe_of
-from benchmarks.check_gpu.machine import driver_of, run_in_bubblewrap
 from benchmarks.check_gpu.probe import CheckOptions, MissingError, Probe, ProbeAnswer
+from benchmarks.check_gpu.stages.judging import A_SUM, probe_of
+from benchmarks.check_gpu.stages.machine import driver_of, run_in_bubblewrap
 
 _CALLS, _REHEARSED_CALLS = 100, 4
 _SIZES = tuple(1 << bits for bits in (12, 16, 20, 24, 28, 32))

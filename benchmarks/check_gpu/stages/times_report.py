@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
 
-from benchmarks.check_gpu.times import KERNELS, OURS, Taken
+from benchmarks.check_gpu.stages.times import KERNELS, OURS, Taken
 from scripts.common.text import format_percent, format_us
 
 _TRUE = ("queued", "replay", "cupti")

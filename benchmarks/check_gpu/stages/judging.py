@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.check_gpu.attacks import Exploit, beside_an_honest_sum, exploits
-from benchmarks.check_gpu.machine import driver_of
 from benchmarks.check_gpu.probe import ROOT, CheckOptions, MissingError, Probe, ProbeAnswer
+from benchmarks.check_gpu.stages.attacks import Exploit, beside_an_honest_sum, exploits
+from benchmarks.check_gpu.stages.machine import driver_of
 
 if TYPE_CHECKING:
     from harness.records.fields import Mode

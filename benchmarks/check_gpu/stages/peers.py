@@ -8,7 +8,7 @@
     kernelbot   KernelBot's method, written from its description: after tests, the mean of single calls by CUDA events,
                 each on fresh inputs and after one flush, until the standard error is below 0.1 % or time is up
 
-    python -m benchmarks.check_gpu.peers WAY FOLDER DEVICE TESTS BENCHMARKS     prints one line of JSON per benchmark
+    python -m benchmarks.check_gpu.stages.peers WAY FOLDER DEVICE TESTS BENCHMARKS     a line of JSON per benchmark
 
 FOLDER contains reference.py and submission.py, DEVICE is a torch device, and cases are lists of parameters in JSON.  On
 a CPU, perf_counter times the calls, and a loop replaces the graph.  If a way lacks something that it needs, it prints

@@ -207,7 +207,7 @@ def board_of(kernels: Sequence[TimedKernel], *, rehearse: bool) -> Iterator[Boar
 
 
 def _judge(board: Board, kernels: Sequence[str], options: CheckOptions) -> Iterator[Taken]:
-    from benchmarks.check_gpu.judging import judge_file
+    from benchmarks.check_gpu.stages.judging import judge_file
     from harness.records.errors import JudgeError
     from harness.records.fields import Mode
     from harness.records.stats import MIN_PAIRS
@@ -235,7 +235,7 @@ def _judge(board: Board, kernels: Sequence[str], options: CheckOptions) -> Itera
 def ask_peer(way: str, board: Board, kernels: Sequence[str], options: CheckOptions) -> Iterator[Taken]:
     device = "cpu" if options.rehearse else "cuda"
     cases = [json.dumps([dict(case.params) for case in some]) for some in (board.tests, board.benchmarks)]
-    command = [sys.executable, "-m", "benchmarks.check_gpu.peers", way, str(board.task.folder), device, *cases]
+    command = [sys.executable, "-m", "benchmarks.check_gpu.stages.peers", way, str(board.task.folder), device, *cases]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_LIMIT_S, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if reason := lines[0].get("skipped"):
