@@ -286,8 +286,8 @@ def test_the_program_starts_several_ranks_and_they_are_judged_as_one(tasks):
 @pytest.mark.parametrize(
     ("returns", "verdict", "message"),
     [
-        ("x.float()", "WA", "rank 1: custom_kernel returned torch.float32 of shape (1, 1), not torch.bfloat16 of"),
-        ("None", "WA", "rank 1: custom_kernel returned NoneType, not a tensor"),
+        ("x.float()", "WA", "rank 1: custom_kernel returned torch.float32 of shape (1, 1) on cpu, not torch.bf"),
+        ("x.as_subclass(Late)", "WA", "rank 1: custom_kernel returned Late, not a torch.Tensor"),
         ("x * float('nan')", "WA", "rank 1: 3 of 3 sums are wrong; element [0, 0] of call 0 is nan, expected"),
         ("os.kill(os.getpid(), 9)", "RTE", "rank 1 ended with exit code -9"),
     ],
@@ -295,7 +295,11 @@ def test_the_program_starts_several_ranks_and_they_are_judged_as_one(tasks):
 def test_allreduce_says_what_is_wrong_with_one_rank(returns, verdict, message):
     source = f"""\
 import os
+import torch
 import torch.distributed as dist
+
+class Late(torch.Tensor):
+    pass
 
 def custom_kernel(data):
     x, rank, _ = data

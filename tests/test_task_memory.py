@@ -123,8 +123,10 @@ def kernel_of(task: Task) -> Callable[..., object]:
 
 
 def needed_gib(board: Board, case: Case) -> float:
-    if not board.task.is_refereed:  # the program's own memory is the host's; a GPU has its rank's inputs and outputs
-        needed = case.params["calls"] * moved_bytes(board.task, case)
+    if (
+        not board.task.is_refereed
+    ):  # the program's own memory is the host's; a GPU has its rank's inputs and outputs, and one more sum
+        needed = (case.params["calls"] + 1) * moved_bytes(board.task, case)
     elif board.task.name in SHAPED_BY_NUMBERS:
         needed = needed_per_byte(board.task.name) * moved_bytes(board.task, case)
     else:

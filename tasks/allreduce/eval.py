@@ -1,15 +1,15 @@
 """Judges an all-reduce: starts the ranks, gives each its matrices, measures, and checks the sums.
 
     this process                           each rank
-    draws the matrices        shape  ──▶   takes its own to its device
-    starts the clock          go     ──▶   calls the submission for each, and waits for its device
-    stops the clock           ◀──  done    when the last rank has ended its calls
-    checks the sums           ◀──  saved   copies its sums to memory that this process can read
+    draws the matrices      bytes    ──▶   copies its own to its device
+    starts the clock        calls    ──▶   calls the submission, copies each sum, waits for its device
+    stops the clock         ◀──  "done"    when the last rank has ended its calls
+    checks the sums         "send"   ──▶   sends its sums
 
-Matrices and sums are in files that both map.  The submission is only imported by ranks.
+Only ranks import the submission, and a rank has no numbers of another one.
 """
 
-import math
+import glob
 import os
 import re
 import statistics
@@ -30,11 +30,15 @@ BATCHES = 20
 """Timed batches of a benchmark.  In a batch, each rank gets `calls` matrices, one call after the other."""
 PATIENCE_S = 20
 """How long a rank waits for another one in `torch.distributed`."""
+FAILED = b"failed: "
 
 
-def mapped(path, shape):
-    """A tensor in a file: all processes that map it see the same numbers."""
-    return torch.from_file(path, shared=True, size=math.prod(shape), dtype=torch.bfloat16).view(shape)
+def as_bytes(tensor):
+    return tensor.contiguous().view(torch.int16).numpy().tobytes()
+
+
+def from_bytes(content, shape):
+    return torch.frombuffer(bytearray(content), dtype=torch.bfloat16).view(shape)
 
 
 # ------------------------------------------------------------------ in a rank
@@ -44,51 +48,60 @@ def serve(rank, world_size, folder, pipe, results):
     os.close(results)
     try:
         play(rank, world_size, folder, pipe)
-    except BaseException:  # the last lines of the log say which line of the submission failed
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
+    except BaseException:
+        pipe.send_bytes(FAILED + traceback.format_exc()[-4000:].encode(errors="replace"))
+        time.sleep(3600)  # the other ranks would fail if this one ended first
+
+
+def device_of(rank):
+    """The sandbox shows GPUs on the boards of GPUs only."""
+    if not glob.glob("/dev/nvidia[0-9]*") and not os.path.exists("/dev/kfd"):
+        return torch.device("cpu")
+    torch.cuda.set_device(rank)
+    return torch.device("cuda", rank)
 
 
 def play(rank, world_size, folder, pipe):
-    on_gpu = torch.cuda.is_available()
-    device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
-    if on_gpu:
-        torch.cuda.set_device(device)
-    else:
+    device = device_of(rank)
+    if device.type == "cpu":
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // world_size))
     dist.init_process_group(
-        "nccl" if on_gpu else "gloo",
+        "gloo" if device.type == "cpu" else "nccl",
         init_method=f"file://{folder}/meeting",
         rank=rank,
         world_size=world_size,
         timeout=timedelta(seconds=PATIENCE_S),
+        device_id=None if device.type == "cpu" else device,
     )
     from submission import custom_kernel
 
     pipe.send_bytes(b"ready")
     while shape := pipe.recv():
-        given, kept = mapped(f"{folder}/given.{rank}", shape), mapped(f"{folder}/kept.{rank}", shape)
-        matrices = [matrix.to(device, copy=True) for matrix in given]
+        matrices = from_bytes(pipe.recv_bytes(), shape).to(device)
+        sums, fault = torch.zeros_like(matrices), ""
         pipe.send_bytes(b"ready")
-        pipe.recv()
-        sums = [custom_kernel((matrix, rank, world_size)) for matrix in matrices]
-        if on_gpu:
-            torch.cuda.synchronize()
-        pipe.send_bytes(b"done")
-        pipe.send_bytes(save(sums, kept).encode())
+        while (calls := pipe.recv()) is not None:
+            for matrix, place in zip(matrices[:calls], sums, strict=False):
+                got = custom_kernel((matrix, rank, world_size))
+                fault = fault or objection(got, place)
+                if not fault:
+                    place.copy_(got)
+            if device.type != "cpu":
+                torch.cuda.synchronize(device)
+            pipe.send_bytes(b"done")
+        pipe.send_bytes(fault.encode())
+        pipe.send_bytes(as_bytes(sums.cpu()))
+        del matrices, sums
     dist.destroy_process_group()
 
 
-def save(sums, kept):
-    """Copy the sums to where the other process reads them; returns what is wrong with their types."""
-    for got, place in zip(sums, kept, strict=True):
-        if not isinstance(got, torch.Tensor):
-            return f"custom_kernel returned {type(got).__name__}, not a tensor"
-        if got.dtype != place.dtype or got.shape != place.shape:
-            wanted = f"{place.dtype} of shape {tuple(place.shape)}"
-            return f"custom_kernel returned {got.dtype} of shape {tuple(got.shape)}, not {wanted}"
-        place.copy_(got)
+def objection(got, place):
+    """What is wrong with the type of a sum.  A subclass of torch.Tensor could compute when it is copied."""
+    if type(got) is not torch.Tensor:
+        return f"custom_kernel returned {type(got).__name__}, not a torch.Tensor"
+    if (got.dtype, got.shape, got.device) != (place.dtype, place.shape, place.device):
+        kinds = [f"{one.dtype} of shape {tuple(one.shape)} on {one.device}" for one in (got, place)]
+        return f"custom_kernel returned {kinds[0]}, not {kinds[1]}"
     return ""
 
 
@@ -99,7 +112,7 @@ class Ranks:
     """The ranks of one world, which play one batch after the other."""
 
     def __init__(self, world_size, folder, results):
-        self.folder, self.pipes, self.processes = folder, [], []
+        self.pipes, self.processes = [], []
         for rank in range(world_size):
             ours, theirs = connection.Pipe()
             # A fork has torch already.  That is safe: this process uses neither CUDA nor threads.
@@ -113,46 +126,75 @@ class Ranks:
         self.hear()
 
     def hear(self):
-        """The next word of each rank, as soon as all have spoken.  Ends this program if a rank has ended."""
+        """The next word of each rank, as soon as all have spoken.  Ends this program if a rank has failed."""
         words, silent = {}, set(self.pipes)
         while silent:
             for pipe in connection.wait(silent):
+                rank = self.pipes.index(pipe)
                 try:
-                    words[pipe] = pipe.recv_bytes(1000).decode(errors="replace")
+                    words[rank] = pipe.recv_bytes()
                 except (EOFError, OSError):
-                    self.fail(self.pipes.index(pipe))
+                    self.fail(rank)
+                if words[rank].startswith(FAILED):
+                    self.fail(rank, words[rank].removeprefix(FAILED).decode(errors="replace"))
                 silent.remove(pipe)
-        return [words[pipe] for pipe in self.pipes]
+        return [words[rank] for rank in range(len(self.pipes))]
 
-    def fail(self, rank):
-        """End, with the traceback of that rank as the last lines of the log."""
-        self.processes[rank].join()
+    def fail(self, rank, words=""):
+        """End this program.  The last lines of its log say which rank failed, and why."""
+        time.sleep(0.1)  # a rank that ends closes its connections first
+        dead = [number for number, process in enumerate(self.processes) if process.exitcode is not None]
+        if dead and words:  # that rank only noticed that another one was gone
+            rank, words = dead[0], ""
+        self.processes[rank].join(0 if words else 1)
+        code = self.processes[rank].exitcode
+        self.end()
+        raise SystemExit(
+            words or f"rank {rank} {'closed its pipe' if code is None else f'ended with exit code {code}'}"
+        )
+
+    def end(self):
         for process in self.processes:
             process.kill()
-        code = self.processes[rank].exitcode
-        raise SystemExit(1 if code == 1 else f"rank {rank} ended with exit code {code}")
+        for process in self.processes:
+            process.join()
 
-    def tell(self, word):
-        for pipe in self.pipes:
-            pipe.send(word)
+    def tell(self, *words):
+        """Send each rank a word: the same one, or one of several."""
+        for rank, pipe in enumerate(self.pipes):
+            try:
+                pipe.send(words[rank % len(words)])
+            except OSError:
+                self.fail(rank)
+
+    def seconds(self, calls):
+        start = time.perf_counter_ns()
+        self.tell(calls)
+        self.hear()
+        return (time.perf_counter_ns() - start) / 1e9
 
     def batch(self, case, seed):
         """Play `calls` calls.  Returns what is wrong, and the nanoseconds of a call."""
         data = generate_input(**{**case, "seed": seed})
-        shape = (case["calls"], *data.shape[2:])
-        world = range(len(self.pipes))
-        given, kept = ([mapped(f"{self.folder}/{name}.{rank}", shape) for rank in world] for name in ("given", "kept"))
-        for rank in world:
-            given[rank].copy_(data[:, rank])
+        calls, shape = case["calls"], (case["calls"], *data.shape[2:])
         self.tell(shape)
+        for rank, pipe in enumerate(self.pipes):
+            try:
+                pipe.send_bytes(as_bytes(data[:, rank]))
+            except OSError:
+                self.fail(rank)
         self.hear()
-        start = time.perf_counter_ns()
-        self.tell(True)
-        self.hear()
-        nanoseconds = (time.perf_counter_ns() - start) / case["calls"]
-        faults = self.hear()
-        faults = [fault or check_implementation(data, sums)[1] for fault, sums in zip(faults, kept, strict=True)]
-        return "; ".join(f"rank {rank}: {fault}" for rank, fault in enumerate(faults) if fault), nanoseconds
+        overhead = self.seconds(0)
+        nanoseconds = (self.seconds(calls) - overhead) / calls * 1e9
+        self.tell(None)
+        faults = [word.decode(errors="replace")[:500] for word in self.hear()]
+        sums = [from_bytes(content, shape) for content in self.hear()]
+        for rank, one in enumerate(sums):
+            if not faults[rank]:
+                is_same = rank > 0 and not faults[0] and torch.equal(one, sums[0])
+                faults[rank] = "" if is_same else check_implementation(data, one)[1]
+        wrong = [f"rank {rank}: {fault}" for rank, fault in enumerate(faults) if fault]
+        return "; ".join(wrong), max(1.0, nanoseconds)
 
 
 @contextmanager
@@ -161,16 +203,12 @@ def started(world_size, results):
         ranks = Ranks(world_size, folder, results)
         try:
             yield ranks
-            ranks.tell(None)
-            for process in ranks.processes:
-                process.join(PATIENCE_S)
         finally:
-            for process in ranks.processes:
-                process.kill()
+            ranks.end()
 
 
 def read_cases(path):
-    secret = int(os.getenv("POPCORN_SEED", "0"))
+    secret = int(os.environ.pop("POPCORN_SEED", "0"))
     with open(path) as file:
         for number, line in enumerate(file):
             case = {key: int(value) for key, value in re.findall(r"(\w+): (\d+)", line)}
@@ -214,10 +252,8 @@ def main(mode, path):
                     elif kind == "test":
                         pen.write(f"test.{number}.status: pass\n")
                     else:
-                        pen.writelines(
-                            f"benchmark.{number}.{key}: {one}\n"
-                            for key, one in statistics_of(times, case["calls"]).items()
-                        )
+                        told = statistics_of(times, case["calls"])
+                        pen.writelines(f"benchmark.{number}.{key}: {one}\n" for key, one in told.items())
         pen.write(f"check: {'pass' if is_right else 'fail'}\n")
     return 0 if is_right else 112
 

@@ -21,8 +21,8 @@ def ref_kernel(data: torch.Tensor) -> torch.Tensor:
 
 def check_implementation(data: torch.Tensor, output: torch.Tensor) -> tuple[bool, str]:
     """Compare the sums of one rank."""
-    # bfloat16 rounds a number by at most 2^-9 of it, and no partial sum is larger than the sum of the magnitudes.  Each
-    # of the `world_size - 1` additions rounds once, in any order.  Twice that is allowed.
+    # bfloat16 has 8 significant bits, so an addition rounds by at most 2^-8 of its sum.  No partial sum is larger than
+    # the sum of the magnitudes.  So this is the bound for `world_size - 1` additions in any order.
     parts = data.float()
     expected = parts.sum(dim=1)
     limit = parts.abs_().sum(dim=1) * ((data.shape[1] - 1) * RTOL)

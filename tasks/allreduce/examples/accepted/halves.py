@@ -14,18 +14,18 @@ def custom_kernel(data: input_t) -> output_t:
     flat = x.view(-1)
     slices = list(flat.split(-(-flat.numel() // world_size)))
     slices += [flat[:0]] * (world_size - len(slices))
-    got = [torch.empty_like(slices[rank]) for _ in range(world_size)]
-    exchange(slices, got, rank)
-    sums = torch.stack([slices[rank], *(one for other, one in enumerate(got) if other != rank)]).float().sum(dim=0)
-    slices[rank].copy_(sums)
-    exchange([slices[rank]] * world_size, slices, rank)
+    got = [slices[rank], *(torch.empty_like(slices[rank]) for _ in range(world_size - 1))]
+    others = [other for other in range(world_size) if other != rank]
+    exchange([(slices[other], place, other) for other, place in zip(others, got[1:], strict=True)])
+    slices[rank].copy_(torch.stack(got).float().sum(dim=0))
+    exchange([(slices[rank], slices[other], other) for other in others])
     return x
 
 
-def exchange(sent: list[torch.Tensor], received: list[torch.Tensor], rank: int) -> None:
-    """Send a tensor to each other rank, and receive one from each."""
-    others = [other for other in range(len(sent)) if other != rank]
-    waits = [dist.isend(sent[other], other) for other in others]
-    waits += [dist.irecv(received[other], other) for other in others]
-    for wait in waits:
-        wait.wait()
+def exchange(parts: list[tuple[torch.Tensor, torch.Tensor, int]]) -> None:
+    """Send a tensor to each other rank, and receive one from it."""
+    sends = [dist.P2POp(dist.isend, sent, other) for sent, _, other in parts]
+    receives = [dist.P2POp(dist.irecv, received, other) for _, received, other in parts]
+    if parts:
+        for wait in dist.batch_isend_irecv([*sends, *receives]):
+            wait.wait()

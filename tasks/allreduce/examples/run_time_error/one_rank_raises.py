@@ -1,5 +1,5 @@
 #!POPCORN leaderboard allreduce
-"""Rank 1 sees its slice as vectors of eight; it cannot if the slice has another size.  Rank 0 waits for it."""
+"""Rank 1 views its matrix as vectors of eight, which fails for other sizes, while rank 0 waits for it."""
 
 import torch.distributed as dist
 from task import input_t, output_t
