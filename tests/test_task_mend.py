@@ -1,6 +1,7 @@
 """`pullrank task import --mend` completes a task: what it proposes, leaves out, and never touches."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,32 @@ def test_no_verdict_is_given_for_a_program_that_needs_an_absent_gpu(tmp_path, ca
     report = json.loads(capsys.readouterr().out)
     assert report["examples"] == []
     assert [one["message"].partition(":")[0] for one in report["remarks"]] == ["not judged here"]
+
+
+@pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
+@pytest.mark.parametrize("needs_gpu", ["eval.py", "examples/accepted/by_sum.py"])
+def test_no_example_is_blamed_if_the_program_needs_a_gpu_on_the_board_cpu(tmp_path, capsys, needs_gpu):
+    imported(tmp_path, SETS / "own" / "rowsum_py", "--gpu", "CPU")
+    for folder in (tmp_path / "rowsum_py" / "examples").iterdir():
+        if folder.name != "accepted":
+            shutil.rmtree(folder)
+    file = tmp_path / "rowsum_py" / needs_gpu
+    file.write_text("import torch\n\ntorch.zeros(1, device='cuda')\n" + file.read_text())
+    capsys.readouterr()
+    is_program = needs_gpu == "eval.py"
+    assert run(["task", "check", str(tmp_path / "rowsum_py"), "--sandbox", "none", "--json"]) == (
+        3 if is_program else 1
+    )
+    report = json.loads(capsys.readouterr().out)
+    why = [one["message"] for one in report["remarks"] if one["is_unjudged"]]
+    if is_program:
+        assert len(why) == 1 and re.match(
+            r"not judged here: the task's program needs a GPU: (Torch not|Found no)", why[0]
+        )
+        assert report["examples"] == []
+    else:
+        got = {one["example"]: one["got"] for one in report["examples"]}
+        assert (why, got["accepted/by_sum.py"], got["accepted/prints_a_lot.py"]) == ([], "CE", "AC")
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")

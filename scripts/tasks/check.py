@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
 TOO_SHORT = 1 / 20
 """If a benchmark's bound is a larger share of its time than this, it cannot resolve small differences."""
 
+_NO_GPU = re.compile(
+    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No (?:CUDA|HIP) GPUs are available|"
+    r"(?:cuda_runtime|hip_runtime)\w*\.h: No such file|invalid device ordinal"
+)
+"""How torch and compilers say that a GPU, or its headers, are missing."""
 _PROBES_S = 2.0
 _GUESSES_S = {Verdict.ACCEPTED: 9.0, Verdict.TIME_LIMIT_EXCEEDED: 8.0}
 
@@ -150,10 +156,12 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
             task = board.task
             report.remarks += (*_too_much_work(task), *_never_tried(task))
             if why := why_not_here(board):
-                message = f"not judged here: {why}"
-                report.remarks.append(Remark(task=task.name, where=board.gpu, message=message, is_unjudged=True))
+                report.remarks.append(_not_judged(board, why))
                 continue
             judged = _judge_examples(board, sandbox, display, partial(_probe, board, display, report.remarks))
+            if why := _needs_gpu(board, judged):
+                report.remarks.append(_not_judged(board, why))
+                continue
             report.examples += ((task.name, one) for one in judged)
             report.remarks += _never_judged(task, judged)
             report.remarks += _too_short(board, [one.judgement for one in judged if one.judgement])
@@ -174,6 +182,19 @@ def why_not_here(board: Board) -> str:
 
 
 # The parts.
+
+
+def _not_judged(board: Board, why: str) -> Remark:
+    return Remark(task=board.task.name, where=board.gpu, message=f"not judged here: {why}", is_unjudged=True)
+
+
+def _needs_gpu(board: Board, judged: Sequence[ExampleOutcome]) -> str:
+    """Why a task's own program cannot judge on the board CPU: it finds no GPU for all accepted examples; else ""."""
+    if board.task.is_refereed or board.gpu != "CPU":
+        return ""
+    accepted = [one.message for one in judged if one.example.verdict is Verdict.ACCEPTED and not one.skipped]
+    missing = [found[0] for message in accepted if (found := _NO_GPU.search(message))]
+    return f"the task's program needs a GPU: {missing[0]}" if accepted and len(missing) == len(accepted) else ""
 
 
 def _too_much_work(task: Task) -> Iterator[Remark]:

@@ -149,9 +149,8 @@ class Ranks:
         self.processes[rank].join(0 if words else 1)
         code = self.processes[rank].exitcode
         self.end()
-        raise SystemExit(
-            words or f"rank {rank} {'closed its pipe' if code is None else f'ended with exit code {code}'}"
-        )
+        how = "closed its pipe" if code is None else f"ended with exit code {code}"
+        raise SystemExit(words or f"rank {rank} {how}")
 
     def end(self):
         for process in self.processes:
