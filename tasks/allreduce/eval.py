@@ -76,7 +76,8 @@ def play(rank, world_size, folder, pipe):
     from submission import custom_kernel
 
     pipe.send_bytes(b"ready")
-    while shape := pipe.recv():
+    while True:  # until it is killed
+        shape = pipe.recv()
         matrices = from_bytes(pipe.recv_bytes(), shape).to(device)
         sums, fault = torch.zeros_like(matrices), ""
         pipe.send_bytes(b"ready")
@@ -92,7 +93,6 @@ def play(rank, world_size, folder, pipe):
         pipe.send_bytes(fault.encode())
         pipe.send_bytes(as_bytes(sums.cpu()))
         del matrices, sums
-    dist.destroy_process_group()
 
 
 def objection(got, place):
