@@ -183,9 +183,10 @@ NOTES = {"notes": [{"line": 2, "reason": "Caches."}]}
 class Api:
     """A server of chat completions: it answers with `content`, and keeps the requests."""
 
-    def __init__(self, content: object, status: int = 200) -> None:
+    def __init__(self, content: object, status: int = 200, *, knows_no_format: bool = False) -> None:
         said = content if isinstance(content, str) else json.dumps(content)
         self.answer = json.dumps({"id": "1", "choices": [{"index": 0, "message": {"role": "x", "content": said}}]})
+        self.knows_no_format = knows_no_format
         self.status, self.asked, self.free = status, [], threading.Event()  # type: ignore[var-annotated]
 
 
@@ -197,7 +198,7 @@ def handler_of(api: Api) -> type[BaseHTTPRequestHandler]:
             if api.status == 0:
                 api.free.wait(10)
                 return
-            self.send_response(api.status)
+            self.send_response(400 if "response_format" in body and api.knows_no_format else api.status)
             self.end_headers()
             self.wfile.write(api.answer.encode())
 
@@ -228,6 +229,12 @@ def test_the_reader_gets_file_task_and_findings_and_its_notes_come_back() -> Non
 def test_json_in_a_fence_is_read_and_lines_beyond_the_file_are_dropped() -> None:
     notes = {"notes": [*NOTES["notes"], {"line": 99, "reason": "No such line."}]}
     assert [one.line for one in asked(Api(f"```json\n{json.dumps(notes)}\n```")).notes] == [2]
+
+
+def test_a_server_without_json_mode_is_asked_again_without_it() -> None:
+    api = Api(NOTES, knows_no_format=True)
+    assert asked(api).notes == (ReaderNote(line=2, reason="Caches."),)
+    assert ["response_format" in body for _, _, body in api.asked] == [True, False]
 
 
 GARBAGE = [

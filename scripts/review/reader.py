@@ -9,7 +9,7 @@ and escaped, and decides nothing.  Without an answer there are no notes, and a r
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -95,9 +95,8 @@ def ask_reader(
         "source": "\n".join(f"{number}: {line}" for number, line in enumerate(lines, 1)),
     }
     messages = [{"role": "system", "content": _ORDER}, {"role": "user", "content": json.dumps(question)}]
-    body = {"model": reader.model, "messages": messages, "response_format": {"type": "json_object"}}
     try:
-        content = _post(reader.url, key, json.dumps(body).encode(), timeout_s)
+        content = _post(reader.url, key, {"model": reader.model, "messages": messages}, timeout_s)
         notes = _read(content)
     except RequestFailed as error:
         return ReaderNotes(missing=str(error))
@@ -105,10 +104,14 @@ def ask_reader(
     return ReaderNotes(notes=tuple(map(_harmless, notes[:MOST_NOTES])))
 
 
-def _post(url: str, key: str, body: bytes, timeout_s: float) -> bytes:
+def _post(url: str, key: str, body: Mapping[str, object], timeout_s: float) -> bytes:
     limits = RequestLimits(max_bytes=_MAX_ANSWER, timeout_s=timeout_s, longest_s=timeout_s)
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
-    answer = send("POST", f"{url.rstrip('/')}/chat/completions", limits, body=body, headers=headers)
+    for form in ({"response_format": {"type": "json_object"}}, {}):
+        content = json.dumps({**body, **form}).encode()
+        answer = send("POST", f"{url.rstrip('/')}/chat/completions", limits, body=content, headers=headers)
+        if answer.status not in (400, 422):  # some servers refuse `response_format`
+            break
     if not answer.is_ok:
         raise RequestFailed(f"the reader's server answered with status {answer.status}")
     return answer.content
