@@ -4,6 +4,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -252,6 +253,27 @@ def test_all_forms_of_a_check_are_understood(tmp_path: Path, check: str) -> None
     data = reference.generate(CASE, 7)
     assert reference.check(data, 2 * data) == ""
     assert reference.check(data, 3 * data) != ""
+
+
+SPENDS = {
+    "the check": (KERNEL, "def check_implementation(data, output): return torch.equal(output, data.mul_(2)), 'no'\n"),
+    "the reference": ("def ref_kernel(data): return data.mul_(2)\n", FORMS["the oldest"]),
+}
+"""By what changes the inputs."""
+
+
+@pytest.mark.parametrize(("kernel", "check"), SPENDS.values(), ids=SPENDS)
+def test_a_check_gets_the_inputs_themselves_if_they_can_be_generated_again(
+    tmp_path: Path, kernel: str, check: str
+) -> None:
+    reference = Reference(board(tmp_path, GENERATE, kernel, check))
+    inputs = [reference.generate(CASE, 7) for _ in range(3)]
+    right, again = 2 * inputs[0], MagicMock(side_effect=lambda: reference.generate(CASE, 7))
+    assert reference.check(inputs[0], right) == "" and not torch.equal(inputs[0], right)
+    assert reference.check(inputs[1], right, again) == "" and torch.equal(inputs[1], right)
+    again.assert_not_called()
+    assert reference.check(inputs[2], 3 * right, again)
+    again.assert_called_once()
 
 
 def test_a_bare_false_is_explained_by_comparison_with_the_reference(tmp_path: Path) -> None:

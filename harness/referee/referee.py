@@ -169,10 +169,12 @@ class Referee:
         self._make_room(params, returned, per_window, deadline)
         times: list[float] = []
         while len(times) < len(seeds):
+            batch = self._deal_batch(params, returned, seeds[len(times) :], per_window)
             times += self._play_batch(
-                self._deal_batch(params, returned, seeds[len(times) :], per_window),
+                batch,
                 returned,
                 deadline,
+                self._again(batch, params, seeds[len(times)]),
                 checked=checked,
                 digested=digested and not times,
                 is_idle=is_idle,
@@ -185,13 +187,14 @@ class Referee:
         batch: Sequence[Sequence[Flattened]],
         returned: Returned,
         deadline: Deadline,
+        again: Callable[[], Any] | None,
         *,
         checked: bool,
         digested: bool,
         is_idle: bool,
         after_windows: Callable[[], None],
     ) -> list[float]:
-        """Play the windows of a batch, and check their outputs; arguments as for `calls`.
+        """Play the windows of a batch, and check their outputs; arguments as for `calls` and `Reference.check`.
 
         When it returns, the memory of inputs and outputs is free for the next batch.
         """
@@ -209,9 +212,16 @@ class Referee:
         for inputs, found in zip(batch, outputs, strict=True):
             with self._timing(self._checking_s):
                 for flat, output in zip(inputs, found, strict=not is_idle):
-                    if checked and (message := self.reference.check(flat.data, output)):
+                    if checked and (message := self.reference.check(flat.data, output, again)):
                         raise Foul(Verdict.WRONG_ANSWER, message)
         return times
+
+    def _again(self, batch: Sequence[Sequence[Flattened]], params: Params, seed: int) -> Callable[[], Any] | None:
+        """Generates the inputs of a batch once more, if they are one call's and too large to keep a copy of them."""
+        (first, *others), *windows = batch
+        if others or windows or first.span_bytes <= _BATCH_BYTES:
+            return None
+        return lambda: self.reference.generate(params, seed)
 
     @property
     def work_s(self) -> float:

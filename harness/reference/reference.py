@@ -133,23 +133,29 @@ class Reference:
         return time.perf_counter()
 
     @_within_memory
-    def check(self, data: Any, output: Any) -> str:
-        """What is wrong with a participant's output; "" if it is right.  `data` are the pristine inputs."""
+    def check(self, data: Any, output: Any, again: Callable[[], Any] | None = None) -> str:
+        """What is wrong with a participant's output; "" if it is right.
+
+        Args:
+            data: the pristine inputs.
+            again: generates them once more.  With it, the check gets `data` instead of a copy, and may change them:
+                so the inputs are in memory only once.
+        """
         if self.device.type != "cpu":  # the output was read into host memory
             output = map_tensors(output, lambda tensor: tensor.to(self.device))
         try:
-            message = self.objection(data, output)
+            message = self.objection(data, output, again)
         except JudgeError:
             message = f"{_REFUSED}: checking it takes more memory than there is"
         if message:  # raises if the check fails even for the right output, for example for lack of memory
-            self._require_own_answer_accepted(data)
+            self._require_own_answer_accepted(again() if again else data)
         return message
 
     @_within_memory
-    def objection(self, data: Any, output: Any) -> str:
+    def objection(self, data: Any, output: Any, again: Callable[[], Any] | None = None) -> str:
         """As `check`, for inputs whose reference answer is known to be accepted."""
         try:
-            return self._ask(data, output)
+            return self._ask(data if again else copy.deepcopy(data), output)
         except _Raised as raised:
             said: str | JudgeError | TaskError = f"{_REFUSED}: {raised.summary}"
         except (JudgeError, TaskError) as error:
@@ -157,7 +163,7 @@ class Reference:
         # A check mostly fails on None, or on a tensor of another shape or dtype: its broadcast can fill a GPU, and `==`
         # returns no single truth.
         # Outside the `except` blocks, because the exception kept the check's variables and their memory alive.
-        if message := mismatch(output, self.compute(data)):
+        if message := mismatch(output, self.compute(again() if again else data)):
             return message
         if not isinstance(said, str):
             raise said
@@ -167,7 +173,7 @@ class Reference:
     def failure(self, data: Any, output: Any) -> str:
         """Why the check itself crashes on an output of the right form; "" if it answers or raises AssertionError."""
         try:
-            self._ask(data, output)
+            self._ask(copy.deepcopy(data), output)
         except _Raised as raised:
             is_answer = isinstance(raised.__cause__, AssertionError) or mismatch(output, self.compute(data))
             return "" if is_answer else raised.summary
@@ -216,7 +222,7 @@ class Reference:
         data = self.generate(params, _first_seed(params))
         buffers, sizes, nodes = self._find_buffers(data)
         # A buffer that is read before it is written, such as an accumulator, is an input.
-        if buffers and self._ask(data, self._call("ref_kernel", _poisoned(data, buffers))):
+        if buffers and self._ask(copy.deepcopy(data), self._call("ref_kernel", _poisoned(data, buffers))):
             buffers = frozenset()
         fresh = tuple(size for size, is_input in sizes if not (is_input and buffers))
         return Returned(buffers, fresh, nodes)
@@ -237,12 +243,12 @@ class Reference:
         return frozenset(place for place, _ in buffers), sizes, flatten(answer, self.device).nodes
 
     def _ask(self, data: Any, output: Any) -> str:
-        """The message of `check_implementation`, in any of its forms."""
+        """The message of `check_implementation`, in any of its forms.  It may change `data`."""
         if not self._is_oldest_form:
             # Many checks escape newlines for KernelBot's line protocol, which is not used here.
-            said = self._message_of(self._call("check_implementation", copy.deepcopy(data), output))
+            said = self._message_of(self._call("check_implementation", data, output))
             return said.replace("\\n", "\n")
-        expected = self.compute(data)
+        expected = self._call("ref_kernel", data)
         message = self._message_of(self._call("check_implementation", output, expected))
         return _explain(output, expected) if message == _REFUSED else message
 
@@ -257,7 +263,7 @@ class Reference:
         raise self._fault("check_implementation", f"returns {describe(result)}; it must return str or (bool, str)")
 
     def _require_own_answer_accepted(self, data: Any) -> None:
-        if message := self._ask(data, self.compute(data)):
+        if message := self._ask(copy.deepcopy(data), self.compute(data)):
             raise self._fault("check_implementation", f"rejects the output of ref_kernel itself: {message}")
 
     def _require_plain(self, function: str, tree: Any) -> None:
