@@ -24,6 +24,7 @@ from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
 from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decided
 from harness.records.verdict import Foul, Verdict
+from harness.referee import referee
 from harness.referee.sampling import SAMPLES, WARMUPS
 from harness.reference.reference import Reference
 from harness.rules import duel, game
@@ -687,3 +688,18 @@ def test_time_a_spinner_misses_while_the_player_is_stopped_counts_as_other_work(
         unmeasured.begin()
         unmeasured.look(running_s=0.0)
         assert unmeasured.share == 0.0
+
+
+@pytest.mark.parametrize("batch_bytes", [0, 1 << 20])
+def test_only_inputs_too_large_for_a_batch_are_checked_without_a_copy(board, monkeypatch, batch_bytes):
+    check, has_copy = Reference.check, set()
+
+    def watched(self, data, output, again=None):
+        has_copy.add(again is None)
+        return check(self, data, output, again)
+
+    monkeypatch.setattr(Reference, "check", watched)
+    monkeypatch.setattr(referee, "_BATCH_BYTES", batch_bytes)
+    assert verdict_of(board, GOOD, Mode.BENCHMARK).verdict is Verdict.ACCEPTED
+    assert verdict_of(board, GOOD.replace("+ 1", "+ 2")).message.startswith("output[0] is ")
+    assert has_copy == {batch_bytes > 0}
