@@ -16,6 +16,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -169,12 +170,11 @@ class Referee:
         self._make_room(params, returned, per_window, deadline)
         times: list[float] = []
         while len(times) < len(seeds):
-            batch = self._deal_batch(params, returned, seeds[len(times) :], per_window)
             times += self._play_batch(
-                batch,
+                self._deal_batch(params, returned, seeds[len(times) :], per_window),
                 returned,
                 deadline,
-                self._again(batch, params, seeds[len(times)]),
+                partial(self.reference.generate, params, seeds[len(times)]),
                 checked=checked,
                 digested=digested and not times,
                 is_idle=is_idle,
@@ -187,14 +187,16 @@ class Referee:
         batch: Sequence[Sequence[Flattened]],
         returned: Returned,
         deadline: Deadline,
-        again: Callable[[], Any] | None,
+        again: Callable[[], Any],
         *,
         checked: bool,
         digested: bool,
         is_idle: bool,
         after_windows: Callable[[], None],
     ) -> list[float]:
-        """Play the windows of a batch, and check their outputs; arguments as for `calls` and `Reference.check`.
+        """Play the windows of a batch, and check their outputs; arguments as for `calls`.
+
+        `again` generates the first inputs once more, for a check without a copy if these are large.
 
         When it returns, the memory of inputs and outputs is free for the next batch.
         """
@@ -207,21 +209,15 @@ class Referee:
             times.append(time_us)
             outputs.append(found)
         after_windows()
+        is_large = len(batch) == len(batch[0]) == 1 and batch[0][0].span_bytes > _BATCH_BYTES
         if digested:  # before the task's own code can change them
             self.digests = Digests(inputs=digest(batch[0][0].data), outputs=digest(outputs[0][0]))
         for inputs, found in zip(batch, outputs, strict=True):
             with self._timing(self._checking_s):
                 for flat, output in zip(inputs, found, strict=not is_idle):
-                    if checked and (message := self.reference.check(flat.data, output, again)):
+                    if checked and (message := self.reference.check(flat.data, output, again if is_large else None)):
                         raise Foul(Verdict.WRONG_ANSWER, message)
         return times
-
-    def _again(self, batch: Sequence[Sequence[Flattened]], params: Params, seed: int) -> Callable[[], Any] | None:
-        """Generates the inputs of a batch once more, if they are one call's and too large to keep a copy of them."""
-        (first, *others), *windows = batch
-        if others or windows or first.span_bytes <= _BATCH_BYTES:
-            return None
-        return lambda: self.reference.generate(params, seed)
 
     @property
     def work_s(self) -> float:
