@@ -255,25 +255,32 @@ def test_all_forms_of_a_check_are_understood(tmp_path: Path, check: str) -> None
     assert reference.check(data, 3 * data) != ""
 
 
-SPENDS = {
+CHANGES_INPUTS = {
     "the check": (KERNEL, "def check_implementation(data, output): return torch.equal(output, data.mul_(2)), 'no'\n"),
     "the reference": ("def ref_kernel(data): return data.mul_(2)\n", FORMS["the oldest"]),
 }
-"""By what changes the inputs."""
 
 
-@pytest.mark.parametrize(("kernel", "check"), SPENDS.values(), ids=SPENDS)
+@pytest.mark.parametrize(("kernel", "check"), CHANGES_INPUTS.values(), ids=CHANGES_INPUTS)
 def test_a_check_gets_the_inputs_themselves_if_they_can_be_generated_again(
     tmp_path: Path, kernel: str, check: str
 ) -> None:
     reference = Reference(board(tmp_path, GENERATE, kernel, check))
     inputs = [reference.generate(CASE, 7) for _ in range(3)]
-    right, again = 2 * inputs[0], MagicMock(side_effect=lambda: reference.generate(CASE, 7))
+    right, regenerate = 2 * inputs[0], MagicMock(side_effect=lambda: reference.generate(CASE, 7))
     assert reference.check(inputs[0], right) == "" and not torch.equal(inputs[0], right)
-    assert reference.check(inputs[1], right, again) == "" and torch.equal(inputs[1], right)
-    again.assert_not_called()
-    assert reference.check(inputs[2], 3 * right, again)
-    again.assert_called_once()
+    assert reference.check(inputs[1], right, regenerate) == "" and torch.equal(inputs[1], right)
+    regenerate.assert_not_called()
+    assert reference.check(inputs[2], 3 * right, regenerate)
+    assert regenerate.call_count == 2
+
+
+def test_a_check_that_changes_the_inputs_and_raises_is_explained_with_new_ones(tmp_path: Path) -> None:
+    kernel = "def ref_kernel(data):\n    assert data.any()\n    return 2 * data\n"
+    check = "def check_implementation(data, output): return torch.equal(2 * data, output + 0 * data.zero_()), 'no'\n"
+    reference = Reference(board(tmp_path, GENERATE, kernel, check))
+    said = reference.check(reference.generate(CASE, 7), torch.zeros(7), lambda: reference.generate(CASE, 7))
+    assert said == "output has shape (7,), expected (8,)"
 
 
 def test_a_bare_false_is_explained_by_comparison_with_the_reference(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_gpu_name_is_found_in_any_spelling() -> None:
 def test_a_board_of_several_gpus_has_their_model() -> None:
     assert find_model("H100x2") is find_model("h100-x8") is gpu_models()["H100"]
     assert find_model("MI300Xx16") is gpu_models()["MI300X"]
-    assert [name for name in ("H100x", "H100x0", "H100x100", "x2") if find_model(name)] == []
+    assert [name for name in ("H100x", "H100x0", "H100x1", "H100x100", "x2") if find_model(name)] == []
 
 
 def test_the_table_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -198,9 +198,10 @@ def handler_of(api: Api) -> type[BaseHTTPRequestHandler]:
             if api.status == 0:
                 api.free.wait(10)
                 return
-            self.send_response(400 if "response_format" in body and api.knows_no_format else api.status)
+            is_refused = api.knows_no_format and "response_format" in body
+            self.send_response(400 if is_refused else api.status)
             self.end_headers()
-            self.wfile.write(api.answer.encode())
+            self.wfile.write(b"unknown key response_format" if is_refused else api.answer.encode())
 
         def log_message(self, *arguments: object) -> None:
             pass
@@ -250,6 +251,8 @@ def test_an_answer_that_is_not_the_json_asked_for_gives_no_notes(garbage: str) -
 
 def test_a_server_that_refuses_or_hangs_gives_no_notes_and_no_error() -> None:
     assert asked(Api(NOTES, status=401)).missing == "the reader's server answered with status 401"
+    refusing = Api(NOTES, status=400)
+    assert asked(refusing).missing == "the reader's server answered with status 400" and len(refusing.asked) == 1
     assert asked(Api(NOTES, status=302)).missing == "the reader's server answered with status 302"
     slow = asked(Api(NOTES, status=0), timeout_s=0.3)
     assert "timed out" in slow.missing and "secret-key" not in slow.missing

@@ -123,9 +123,8 @@ def kernel_of(task: Task) -> Callable[..., object]:
 
 
 def needed_gib(board: Board, case: Case) -> float:
-    if (
-        not board.task.is_refereed
-    ):  # the program's own memory is the host's; a GPU has its rank's inputs and outputs, and one more sum
+    if not board.task.is_refereed:
+        # The program's own memory is the host's.  A GPU has the inputs and outputs of a rank, and one more sum.
         needed = (case.params["calls"] + 1) * moved_bytes(board.task, case)
     elif board.task.name in SHAPED_BY_NUMBERS:
         needed = needed_per_byte(board.task.name) * moved_bytes(board.task, case)

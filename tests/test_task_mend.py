@@ -152,9 +152,9 @@ def test_no_verdict_is_given_for_a_program_that_needs_an_absent_gpu(tmp_path, ca
 @pytest.mark.parametrize("needs_gpu", ["eval.py", "examples/accepted/by_sum.py"])
 def test_no_example_is_blamed_if_the_program_needs_a_gpu_on_the_board_cpu(tmp_path, capsys, needs_gpu):
     imported(tmp_path, SETS / "own" / "rowsum_py", "--gpu", "CPU")
-    for folder in (tmp_path / "rowsum_py" / "examples").iterdir():
-        if folder.name != "accepted":
-            shutil.rmtree(folder)
+    for path in (tmp_path / "rowsum_py" / "examples").rglob("*.py"):
+        if path.name != "by_sum.py":
+            path.unlink()
     file = tmp_path / "rowsum_py" / needs_gpu
     file.write_text("import torch\n\ntorch.zeros(1, device='cuda')\n" + file.read_text())
     capsys.readouterr()
@@ -170,8 +170,7 @@ def test_no_example_is_blamed_if_the_program_needs_a_gpu_on_the_board_cpu(tmp_pa
         )
         assert report["examples"] == []
     else:
-        got = {one["example"]: one["got"] for one in report["examples"]}
-        assert (why, got["accepted/by_sum.py"], got["accepted/prints_a_lot.py"]) == ([], "CE", "AC")
+        assert (why, [one["got"] for one in report["examples"]]) == ([], ["CE"])
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")

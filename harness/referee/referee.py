@@ -187,7 +187,7 @@ class Referee:
         batch: Sequence[Sequence[Flattened]],
         returned: Returned,
         deadline: Deadline,
-        again: Callable[[], Any],
+        regenerate: Callable[[], Any],
         *,
         checked: bool,
         digested: bool,
@@ -196,7 +196,7 @@ class Referee:
     ) -> list[float]:
         """Play the windows of a batch, and check their outputs; arguments as for `calls`.
 
-        `again` generates the first inputs once more, for a check without a copy if these are large.
+        `regenerate` generates the first inputs once more, for a check without a copy if these are large.
 
         When it returns, the memory of inputs and outputs is free for the next batch.
         """
@@ -209,13 +209,14 @@ class Referee:
             times.append(time_us)
             outputs.append(found)
         after_windows()
-        is_large = len(batch) == len(batch[0]) == 1 and batch[0][0].span_bytes > _BATCH_BYTES
+        is_large = len(batch[0]) == 1 and batch[0][0].span_bytes > _BATCH_BYTES
         if digested:  # before the task's own code can change them
             self.digests = Digests(inputs=digest(batch[0][0].data), outputs=digest(outputs[0][0]))
         for inputs, found in zip(batch, outputs, strict=True):
             with self._timing(self._checking_s):
                 for flat, output in zip(inputs, found, strict=not is_idle):
-                    if checked and (message := self.reference.check(flat.data, output, again if is_large else None)):
+                    again = regenerate if is_large else None
+                    if checked and (message := self.reference.check(flat.data, output, again)):
                         raise Foul(Verdict.WRONG_ANSWER, message)
         return times
 

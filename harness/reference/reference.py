@@ -133,29 +133,29 @@ class Reference:
         return time.perf_counter()
 
     @_within_memory
-    def check(self, data: Any, output: Any, again: Callable[[], Any] | None = None) -> str:
+    def check(self, data: Any, output: Any, regenerate: Callable[[], Any] | None = None) -> str:
         """What is wrong with a participant's output; "" if it is right.
 
         Args:
             data: the pristine inputs.
-            again: generates them once more.  With it, the check gets `data` instead of a copy, and may change them:
-                so the inputs are in memory only once.
+            regenerate: generates them once more.  With it, the check gets `data` instead of a copy, and may change
+                them: so the inputs are in memory only once.
         """
         if self.device.type != "cpu":  # the output was read into host memory
             output = map_tensors(output, lambda tensor: tensor.to(self.device))
         try:
-            message = self.objection(data, output, again)
+            message = self.objection(data, output, regenerate)
         except JudgeError:
             message = f"{_REFUSED}: checking it takes more memory than there is"
         if message:  # raises if the check fails even for the right output, for example for lack of memory
-            self._require_own_answer_accepted(again() if again else data)
+            self._require_own_answer_accepted(data, regenerate)
         return message
 
     @_within_memory
-    def objection(self, data: Any, output: Any, again: Callable[[], Any] | None = None) -> str:
+    def objection(self, data: Any, output: Any, regenerate: Callable[[], Any] | None = None) -> str:
         """As `check`, for inputs whose reference answer is known to be accepted."""
         try:
-            return self._ask(data if again else copy.deepcopy(data), output)
+            return self._ask(data if regenerate else copy.deepcopy(data), output)
         except _Raised as raised:
             said: str | JudgeError | TaskError = f"{_REFUSED}: {raised.summary}"
         except (JudgeError, TaskError) as error:
@@ -163,7 +163,7 @@ class Reference:
         # A check mostly fails on None, or on a tensor of another shape or dtype: its broadcast can fill a GPU, and `==`
         # returns no single truth.
         # Outside the `except` blocks, because the exception kept the check's variables and their memory alive.
-        if message := mismatch(output, self.compute(again() if again else data)):
+        if message := mismatch(output, self._own_answer(data, regenerate)):
             return message
         if not isinstance(said, str):
             raise said
@@ -222,8 +222,10 @@ class Reference:
         data = self.generate(params, _first_seed(params))
         buffers, sizes, nodes = self._find_buffers(data)
         # A buffer that is read before it is written, such as an accumulator, is an input.
-        if buffers and self._ask(copy.deepcopy(data), self._call("ref_kernel", _poisoned(data, buffers))):
-            buffers = frozenset()
+        if buffers:
+            answer = self._call("ref_kernel", _poisoned(data, buffers))
+            if self._ask(copy.deepcopy(data), answer):
+                buffers = frozenset()
         fresh = tuple(size for size, is_input in sizes if not (is_input and buffers))
         return Returned(buffers, fresh, nodes)
 
@@ -249,6 +251,7 @@ class Reference:
             said = self._message_of(self._call("check_implementation", data, output))
             return said.replace("\\n", "\n")
         expected = self._call("ref_kernel", data)
+        del data
         message = self._message_of(self._call("check_implementation", output, expected))
         return _explain(output, expected) if message == _REFUSED else message
 
@@ -262,8 +265,12 @@ class Reference:
                 return "" if accepted else _REFUSED
         raise self._fault("check_implementation", f"returns {describe(result)}; it must return str or (bool, str)")
 
-    def _require_own_answer_accepted(self, data: Any) -> None:
-        if message := self._ask(copy.deepcopy(data), self.compute(data)):
+    def _own_answer(self, data: Any, regenerate: Callable[[], Any] | None) -> Any:
+        return self._call("ref_kernel", regenerate()) if regenerate else self.compute(data)
+
+    def _require_own_answer_accepted(self, data: Any, regenerate: Callable[[], Any] | None = None) -> None:
+        answer = self._own_answer(data, regenerate)
+        if message := self._ask(regenerate() if regenerate else copy.deepcopy(data), answer):
             raise self._fault("check_implementation", f"rejects the output of ref_kernel itself: {message}")
 
     def _require_plain(self, function: str, tree: Any) -> None:

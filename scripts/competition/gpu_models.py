@@ -21,7 +21,7 @@ from harness.task.yaml_file import read_yaml
 
 TABLE = Path(__file__).with_name("gpus.yml")
 
-_SEVERAL = re.compile(r"x[1-9][0-9]?$")
+_SEVERAL = re.compile(r"x(?:[2-9]|[1-9][0-9])$")
 
 Peak = Annotated[float, Field(strict=True, gt=0, le=1e9)]
 

@@ -9,6 +9,7 @@ and escaped, and decides nothing.  Without an answer there are no notes, and a r
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -105,12 +106,14 @@ def ask_reader(
 
 
 def _post(url: str, key: str, body: Mapping[str, object], timeout_s: float) -> bytes:
-    limits = RequestLimits(max_bytes=_MAX_ANSWER, timeout_s=timeout_s, longest_s=timeout_s)
+    deadline = time.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
     for form in ({"response_format": {"type": "json_object"}}, {}):
+        left_s = max(deadline - time.monotonic(), 1.0)
+        limits = RequestLimits(max_bytes=_MAX_ANSWER, timeout_s=left_s, longest_s=left_s)
         content = json.dumps({**body, **form}).encode()
         answer = send("POST", f"{url.rstrip('/')}/chat/completions", limits, body=content, headers=headers)
-        if answer.status not in (400, 422):  # some servers refuse `response_format`
+        if answer.status not in (400, 422) or b"response_format" not in answer.content:  # some servers refuse it
             break
     if not answer.is_ok:
         raise RequestFailed(f"the reader's server answered with status {answer.status}")

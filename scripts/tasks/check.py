@@ -46,7 +46,7 @@ _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No (?:CUDA|HIP) GPUs are available|"
     r"(?:cuda_runtime|hip_runtime)\w*\.h: No such file|invalid device ordinal"
 )
-"""How torch and compilers say that a GPU, or its headers, are missing."""
+"""How torch and compilers say that there is no GPU, or that its headers are missing."""
 _PROBES_S = 2.0
 _GUESSES_S = {Verdict.ACCEPTED: 9.0, Verdict.TIME_LIMIT_EXCEEDED: 8.0}
 
@@ -193,7 +193,8 @@ def _needs_gpu(board: Board, judged: Sequence[ExampleOutcome]) -> str:
     if board.task.is_refereed or board.gpu != "CPU":
         return ""
     accepted = [one.message for one in judged if one.example.verdict is Verdict.ACCEPTED and not one.skipped]
-    missing = [found[0] for message in accepted if (found := _NO_GPU.search(message))]
+    # "line 3: …" is the example's own line.
+    missing = [found[0] for said in accepted if not said.startswith("line ") and (found := _NO_GPU.search(said))]
     return f"the task's program needs a GPU: {missing[0]}" if accepted and len(missing) == len(accepted) else ""
 
 

@@ -6,7 +6,7 @@
     stops the clock         ◀──  "done"    when the last rank has ended its calls
     checks the sums         "send"   ──▶   sends its sums
 
-Only ranks import the submission, and a rank has no numbers of another one.
+Only ranks import the submission, and each is sent its own matrices only.
 """
 
 import glob
@@ -28,7 +28,7 @@ from reference import check_implementation, generate_input
 
 BATCHES = 20
 """Timed batches of a benchmark.  In a batch, each rank gets `calls` matrices, one call after the other."""
-PATIENCE_S = 20
+TIMEOUT_S = 20
 """How long a rank waits for another one in `torch.distributed`."""
 FAILED = b"failed: "
 
@@ -44,8 +44,10 @@ def from_bytes(content, shape):
 # ------------------------------------------------------------------ in a rank
 
 
-def serve(rank, world_size, folder, pipe, results):
+def serve(rank, world_size, folder, pipe, results, others):
     os.close(results)
+    for other in others:
+        other.close()
     try:
         play(rank, world_size, folder, pipe)
     except BaseException:
@@ -54,8 +56,9 @@ def serve(rank, world_size, folder, pipe, results):
 
 
 def device_of(rank):
-    """The sandbox shows GPUs on the boards of GPUs only."""
-    if not glob.glob("/dev/nvidia[0-9]*") and not os.path.exists("/dev/kfd"):
+    """The CPU on the board CPU, for which the sandbox shows no GPU; else this rank's GPU."""
+    has_gpu = glob.glob("/dev/nvidia[0-9]*") or os.path.exists("/dev/kfd")
+    if not has_gpu or os.getenv("CUDA_VISIBLE_DEVICES") == "":
         return torch.device("cpu")
     torch.cuda.set_device(rank)
     return torch.device("cuda", rank)
@@ -70,7 +73,7 @@ def play(rank, world_size, folder, pipe):
         init_method=f"file://{folder}/meeting",
         rank=rank,
         world_size=world_size,
-        timeout=timedelta(seconds=PATIENCE_S),
+        timeout=timedelta(seconds=TIMEOUT_S),
         device_id=None if device.type == "cpu" else device,
     )
     from submission import custom_kernel
@@ -78,8 +81,10 @@ def play(rank, world_size, folder, pipe):
     pipe.send_bytes(b"ready")
     while True:  # until it is killed
         shape = pipe.recv()
-        matrices = from_bytes(pipe.recv_bytes(), shape).to(device)
-        sums, fault = torch.zeros_like(matrices), ""
+        together = from_bytes(pipe.recv_bytes(), shape).to(device)
+        matrices = [one.clone() for one in together]  # no call can reach the matrices of the next ones
+        sums, fault = torch.zeros_like(together), ""
+        del together
         pipe.send_bytes(b"ready")
         while (calls := pipe.recv()) is not None:
             for matrix, place in zip(matrices[:calls], sums, strict=False):
@@ -116,29 +121,30 @@ class Ranks:
         for rank in range(world_size):
             ours, theirs = connection.Pipe()
             # A fork has torch already.  That is safe: this process uses neither CUDA nor threads.
+            others = [*self.pipes, ours]
             process = get_context("fork").Process(
-                target=serve, args=(rank, world_size, folder, theirs, results), daemon=True
+                target=serve, args=(rank, world_size, folder, theirs, results, others)
             )
             process.start()
             theirs.close()
             self.pipes.append(ours)
             self.processes.append(process)
-        self.hear()
+        self.receive()
 
-    def hear(self):
-        """The next word of each rank, as soon as all have spoken.  Ends this program if a rank has failed."""
-        words, silent = {}, set(self.pipes)
+    def receive(self):
+        """The next message of each rank, when all have sent one.  Ends this program if a rank has failed."""
+        messages, silent = {}, set(self.pipes)
         while silent:
             for pipe in connection.wait(silent):
                 rank = self.pipes.index(pipe)
                 try:
-                    words[rank] = pipe.recv_bytes()
+                    messages[rank] = pipe.recv_bytes()
                 except (EOFError, OSError):
                     self.fail(rank)
-                if words[rank].startswith(FAILED):
-                    self.fail(rank, words[rank].removeprefix(FAILED).decode(errors="replace"))
+                if messages[rank].startswith(FAILED):
+                    self.fail(rank, messages[rank].removeprefix(FAILED).decode(errors="replace"))
                 silent.remove(pipe)
-        return [words[rank] for rank in range(len(self.pipes))]
+        return [messages[rank] for rank in range(len(self.pipes))]
 
     def fail(self, rank, words=""):
         """End this program.  The last lines of its log say which rank failed, and why."""
@@ -158,42 +164,40 @@ class Ranks:
         for process in self.processes:
             process.join()
 
-    def tell(self, *words):
-        """Send each rank a word: the same one, or one of several."""
+    def send(self, message):
         for rank, pipe in enumerate(self.pipes):
             try:
-                pipe.send(words[rank % len(words)])
+                pipe.send(message)
             except OSError:
                 self.fail(rank)
 
     def seconds(self, calls):
         start = time.perf_counter_ns()
-        self.tell(calls)
-        self.hear()
+        self.send(calls)
+        self.receive()
         return (time.perf_counter_ns() - start) / 1e9
 
     def batch(self, case, seed):
-        """Play `calls` calls.  Returns what is wrong, and the nanoseconds of a call."""
+        """Play `calls` calls.  Returns the faults, and the seconds of a batch without calls and of this one."""
         data = generate_input(**{**case, "seed": seed})
         calls, shape = case["calls"], (case["calls"], *data.shape[2:])
-        self.tell(shape)
+        self.send(shape)
         for rank, pipe in enumerate(self.pipes):
             try:
                 pipe.send_bytes(as_bytes(data[:, rank]))
             except OSError:
                 self.fail(rank)
-        self.hear()
-        overhead = self.seconds(0)
-        nanoseconds = (self.seconds(calls) - overhead) / calls * 1e9
-        self.tell(None)
-        faults = [word.decode(errors="replace")[:500] for word in self.hear()]
-        sums = [from_bytes(content, shape) for content in self.hear()]
+        self.receive()
+        seconds = self.seconds(0), self.seconds(calls)
+        self.send(None)
+        faults = [word.decode(errors="replace")[:500] for word in self.receive()]
+        sums = [from_bytes(content, shape) for content in self.receive()]
         for rank, one in enumerate(sums):
             if not faults[rank]:
                 is_same = rank > 0 and not faults[0] and torch.equal(one, sums[0])
                 faults[rank] = "" if is_same else check_implementation(data, one)[1]
         wrong = [f"rank {rank}: {fault}" for rank, fault in enumerate(faults) if fault]
-        return "; ".join(wrong), max(1.0, nanoseconds)
+        return "; ".join(wrong), seconds
 
 
 @contextmanager
@@ -215,14 +219,18 @@ def read_cases(path):
 
 
 def play_case(ranks, case, batches):
-    """Returns what is wrong, and the times of all batches but the first."""
-    times = []
+    """Returns the faults, and the nanoseconds of a call in all batches but the first."""
+    seconds = []
     for batch in range(batches):
-        fault, nanoseconds = ranks.batch(case, case["seed"] + batch)
+        fault, taken = ranks.batch(case, case["seed"] + batch)
         if fault:
             return fault, []
-        times.append(nanoseconds)
-    return "", times[1:]
+        seconds.append(taken)
+    overhead = min(empty for empty, _ in seconds)
+    times = [(taken - overhead) / case["calls"] * 1e9 for _, taken in seconds[1:]]
+    if times and min(times) <= 0:
+        raise SystemExit("a batch of calls took no longer than one without calls")
+    return "", times
 
 
 def statistics_of(times, calls):
@@ -251,8 +259,8 @@ def main(mode, path):
                     elif kind == "test":
                         pen.write(f"test.{number}.status: pass\n")
                     else:
-                        told = statistics_of(times, case["calls"])
-                        pen.writelines(f"benchmark.{number}.{key}: {one}\n" for key, one in told.items())
+                        found = statistics_of(times, case["calls"])
+                        pen.writelines(f"benchmark.{number}.{key}: {one}\n" for key, one in found.items())
         pen.write(f"check: {'pass' if is_right else 'fail'}\n")
     return 0 if is_right else 112
 

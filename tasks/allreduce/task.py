@@ -3,7 +3,7 @@
 import torch
 
 input_t = tuple[torch.Tensor, int, int]
-"""`(x, rank, world_size)`: bfloat16 of shape (tokens, hidden), contiguous; and which of how many ranks this is."""
+"""`(x, rank, world_size)`: bfloat16 of shape (tokens, hidden), contiguous; this rank's number; the number of ranks."""
 
 output_t = torch.Tensor
 """The sum of all ranks' x: bfloat16, shape (tokens, hidden)."""

@@ -13,10 +13,10 @@ import torch
 import torch.distributed as dist
 from task import input_t, output_t
 
-rooms: dict[int, "Room"] = {}
+buffers_of: dict[int, "SharedBuffers"] = {}
 
 
-class Room:
+class SharedBuffers:
     """Memory of all ranks for matrices of one size, and how many calls each rank has begun."""
 
     def __init__(self, count: int, rank: int, world_size: int) -> None:
@@ -55,6 +55,6 @@ def custom_kernel(data: input_t) -> output_t:
         dist.all_reduce(x)
         return x
     count = x.numel()
-    if count not in rooms:
-        rooms[count] = Room(count, rank, world_size)
-    return rooms[count].sum(x)
+    if count not in buffers_of:
+        buffers_of[count] = SharedBuffers(count, rank, world_size)
+    return buffers_of[count].sum(x)

@@ -1,5 +1,5 @@
 #!POPCORN leaderboard allreduce
-"""Each rank sums an equal slice; what the number of ranks does not divide remains unsummed."""
+"""Sums as many elements as the number of ranks divides, and leaves out the remainder."""
 
 import torch
 import torch.distributed as dist
