@@ -46,7 +46,7 @@ _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No (?:CUDA|HIP) GPUs are available|"
     r"(?:cuda_runtime|hip_runtime)\w*\.h: No such file|invalid device ordinal"
 )
-"""How torch and compilers say that there is no GPU, or that its headers are missing."""
+"""Messages of torch and of compilers on a machine without a GPU, or without its headers."""
 _PROBES_S = 2.0
 _GUESSES_S = {Verdict.ACCEPTED: 9.0, Verdict.TIME_LIMIT_EXCEEDED: 8.0}
 

@@ -4,7 +4,7 @@
     draws the matrices      bytes    ──▶   copies its own to its device
     starts the clock        calls    ──▶   calls the submission, copies each sum, waits for its device
     stops the clock         ◀──  "done"    when the last rank has ended its calls
-    checks the sums         "send"   ──▶   sends its sums
+    checks the sums         ◀──  bytes     sends its sums
 
 Only ranks import the submission, and each is sent its own matrices only.
 """
