@@ -302,12 +302,22 @@ def test_opening_a_pull_request_that_removes_the_file_withdraws_once(
     assert "You have withdrawn" in scene.comment(pull.number)
 
 
+def test_marking_a_removal_as_ready_withdraws_if_its_author_does_it(scene: Scene) -> None:
+    ranked(scene, scene.alice, SOURCE)
+    pull = remove(scene, scene.alice, draft=True)
+    assert rows(scene) == ["alice"]
+    scene.world.mark_ready(pull)
+    scene.intake()
+    assert rows(scene) == [] and len(withdrawals(scene)) == 1
+    assert "You have withdrawn from `vectoradd` on `CPU`." in scene.comment(pull.number)
+
+
 def test_every_other_event_of_a_removal_only_says_how_to_withdraw(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = ranked(scene, scene.alice, SOURCE)
     pull = remove(scene, scene.alice, draft=True)
-    scene.world.mark_ready(pull)  # A maintainer can do that, too.
+    scene.world.mark_ready(pull, actor=scene.world.owner)
     scene.intake()
     settle(scene, capsys)
     assert "To withdraw your results in `vectoradd`, comment `/withdraw` here." in scene.comment(pull.number)

@@ -423,10 +423,10 @@ class World:
         assert tip
         self.git.set_ref(f"refs/forks/{login.lower()}/{self.default_branch}", tip)
 
-    def mark_ready(self, pull: Pull) -> None:
+    def mark_ready(self, pull: Pull, actor: User | None = None) -> None:
         pull.draft = False
         self.touch(pull)
-        self.emit_pull("ready_for_review", pull)
+        self.emit_pull("ready_for_review", pull, actor=actor)
 
     def convert_to_draft(self, pull: Pull) -> None:
         pull.draft = True

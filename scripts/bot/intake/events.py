@@ -31,12 +31,14 @@ class PullAction(StrEnum):
 class PullEvent:
     """Something happened to a pull request; `pull` is its state at that time.
 
-    `happened_at` is None if `pull.updated_at` is the time.
+    `sender_id` is the account that caused it, None if that is unknown.  `happened_at` is None if `pull.updated_at` is
+    the time.
     """
 
     action: PullAction
     pull: PullRequest
     default_branch: str
+    sender_id: int | None = None
     happened_at: datetime | None = None
 
 
@@ -84,7 +86,8 @@ def _pull_event(payload: object) -> PullEvent | Nothing:
     branch = _default_branch(payload)
     if pull.base_ref != branch:
         return Nothing(reason=f"#{pull.number} does not target the default branch")
-    return PullEvent(action=PullAction(action), pull=pull, default_branch=branch)
+    sender = require(payload, int, "sender", "id")
+    return PullEvent(action=PullAction(action), pull=pull, default_branch=branch, sender_id=sender)
 
 
 def _comment_event(payload: object) -> CommentEvent | Nothing:

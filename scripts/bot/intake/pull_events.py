@@ -6,8 +6,8 @@
     closed                   open requests are cancelled
     drafted                  open ranked requests are cancelled
     merged                   other boards still judge it: a row needs no open pull request
-    a removed submission     its author's results in the task are withdrawn when they open it as ready for review;
-                             after any other event, the notice says how to withdraw them
+    a removed submission     its author's results in the task are withdrawn when they open it as ready for review, or
+                             mark it as ready; after any other event, the notice says how to withdraw them
     changed tasks            loaded; run after a maintainer's /check
 
 A refusal goes at the top of the pull request's comment.
@@ -133,12 +133,12 @@ def _tried_before(facts: EventFacts, gpus: Sequence[str], mode: Mode) -> list[Re
 
 
 def _after_removing(event: PullEvent, change: RemovedSubmission, facts: EventFacts, ended: Endings) -> Decision:
-    """Withdraw the author's results in the task, once, if the author asks for it beyond doubt: by opening this.
+    """Withdraw the author's results in the task, once, if the author asks for it beyond doubt: by opening this, or marking it as ready.
 
     Others may push to the branch, or mark the pull request as ready; and a push may be a mistake.
     """
     what, number = f"This removes {inline(change.path)}.", facts.pull.number
-    name, note = f"withdraw-by-{number}", f"{BY_COMMAND}withdraw, by opening #{number}"
+    name, note = f"withdraw-by-{number}", f"{BY_COMMAND}withdraw, by #{number}"
     if was_obeyed(facts, name, note):
         return Decision(why="already withdrawn by the same pull request", endings=ended)
     superseded = {request.id for request, _ in ended}
@@ -148,7 +148,8 @@ def _after_removing(event: PullEvent, change: RemovedSubmission, facts: EventFac
     if not taken_back:
         notice = Notice(text=f"{what} You have no results to withdraw in `{change.task}`.", tone=Tone.REMARK)
         return Decision(why="nothing to withdraw", endings=ended, notice=notice)
-    if event.action is not PullAction.OPENED or facts.pull.is_draft:
+    is_marked = event.action is PullAction.READIED and event.sender_id == facts.pull.author.id
+    if facts.pull.is_draft or not (event.action is PullAction.OPENED or is_marked):
         text = f"{what} To withdraw your results in `{change.task}`, comment `/withdraw` here."
         return Decision(why="withdraws nothing", endings=ended, notice=Notice(text=text, tone=Tone.REMARK))
     text = f"{what} {WITHDRAWN.format(taken_back.places)}\n\n{COME_BACK_AFTER_REMOVAL}"
