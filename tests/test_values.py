@@ -1,12 +1,14 @@
 """The parts of a task's tensors that reach the player: numbers and strides, but no memory in the gaps."""
 
+import resource
+import time
 from typing import Any
 
 import pytest
 import torch
 
 from harness.inside.protocol import TensorSpec
-from harness.processes.watched_memory import Meminfo
+from harness.processes.watched_memory import MACHINE_BYTES, Meminfo
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.reference.spare_memory import SpareMemory
@@ -75,6 +77,26 @@ def test_the_limit_is_what_is_available_when_a_block_begins(monkeypatch: pytest.
     monkeypatch.setattr("harness.reference.spare_memory._SHARE", share)
     with pytest.raises(JudgeError, match="ran out of memory"), memory:
         torch.empty(2**28)
+
+
+@pytest.mark.parametrize("has_limit", [True, False])
+def test_nothing_more_is_allocated_once_others_have_taken_the_memory(
+    monkeypatch: pytest.MonkeyPatch, *, has_limit: bool
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with SpareMemory(has_limit=has_limit):
+        assert compute_and_allocate().numel() == 2**26
+    monkeypatch.setattr("harness.reference.spare_memory._LAST_BYTES", MACHINE_BYTES)  # as if others had taken all of it
+    with pytest.raises(JudgeError, match="the referee ran out of memory"), SpareMemory(has_limit=has_limit):
+        compute_and_allocate()
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def compute_and_allocate() -> torch.Tensor:
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+    return torch.empty(2**26)
 
 
 def test_memory_in_the_gaps_of_a_tensor_never_reaches_the_player() -> None:

@@ -89,8 +89,7 @@ class Reference:
         task = board.task
         self._files = TaskFiles(task.folder, {**task.shared_files, "reference.py": task.reference.encode()})
         self.device = torch.device(device)
-        # On a GPU, tensors are in the GPU's memory, whose driver reserves much of the host's for itself.
-        self.memory = SpareMemory() if self.device.type == "cpu" else contextlib.nullcontext()
+        self.memory = SpareMemory(has_limit=self.device.type == "cpu")
         self._is_rewritten = bool(task.device_alias)
         self._module = ModuleType("reference")
         with self._blaming("reference.py"):

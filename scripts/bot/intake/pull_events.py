@@ -133,7 +133,7 @@ def _tried_before(facts: EventFacts, gpus: Sequence[str], mode: Mode) -> list[Re
 
 
 def _after_removing(event: PullEvent, change: RemovedSubmission, facts: EventFacts, ended: Endings) -> Decision:
-    """Withdraw the author's results in the task, once, if the author asks for it beyond doubt: by opening this, or marking it as ready.
+    """Withdraw the author's results in the task, once, if the author opens this as ready or marks it as ready.
 
     Others may push to the branch, or mark the pull request as ready; and a push may be a mistake.
     """
