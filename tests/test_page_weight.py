@@ -84,7 +84,7 @@ def test_a_board_of_two_thousand_rows_is_light_enough_for_a_phone(tmp_path: Path
     table = standings(board, [*entered(board, ROWS)])
     assert len(table.rows) == ROWS
     site = replace(SHARED, gpus=PEAKS)
-    pages = dict(board_pages(site, table, summary_of(site, table), [], []))
+    pages = dict(board_pages(site, table, summary_of(site, table), [], [], []))
     page = pages["vectoradd/CPU/index.html"]
     assert page.count("<tr data-login=") == 2 * ROWS
     assert weight_kb(page) < BOARD_KB

@@ -1297,6 +1297,19 @@ def test_a_machine_that_slows_down_shows_its_drift(tmp_path: Path, task: Task, m
     assert f"Drift{found['drift']:+.1%}".replace("%", " %") in page_text(site, "machines")
 
 
+def test_a_boards_page_shows_the_newest_software_of_each_machine_that_judged_it(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    judgements = [
+        judged(board, "ada", 1.5, day=1, machine={"cpu": "Slow", "software": {"Triton": "3.6.0"}}),
+        judged(board, "ada", 1.4, day=2, machine={"cpu": "Slow", "software": {"Triton": "3.7.0"}}),
+        judged(board, "bob", 1.3, day=1, machine={"cpu": "Fast", "software": {"Triton": "3.5.1"}}),
+    ]
+    site, _ = built(tmp_path, task, judgements)
+    text = page_text(site, "vectoradd/CPU")
+    assert "Software of the judge 2 machines" in text and "pullrank doctor --board CPU" in text
+    assert re.findall(r"(Slow|Fast), 2 cores.*?Triton (\S+?),? ", text) == [("Fast", "3.5.1"), ("Slow", "3.7.0")]
+
+
 def test_the_machines_page_exists_before_any_judging(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [])
     assert "No machine has judged" in page_text(site, "machines")

@@ -595,7 +595,7 @@ def long_board(site: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -
     entries = list(entered(board, 60))
     logins = [*DIGITS, *(one.submission.login.title() for one in entries[len(DIGITS) :])]
     table = standings(board, [renamed(one, login) for one, login in zip(entries, logins, strict=True)])
-    path, html = next(board_pages(SHARED, table, summary_of(SHARED, table), [], []))
+    path, html = next(board_pages(SHARED, table, summary_of(SHARED, table), [], [], []))
     file = site.parent / "long" / path
     file.parent.mkdir(parents=True)
     file.write_text(html, "utf-8")

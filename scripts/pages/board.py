@@ -16,6 +16,7 @@ from scripts.common.text import format_us
 from scripts.ledger.moderation import REMOVED
 from scripts.pages.edition import Edition
 from scripts.pages.landing import board_facts
+from scripts.pages.machines import Reading
 from scripts.pages.parts.code import render_code, render_markdown
 from scripts.pages.parts.paths import board_path, pull_url
 from scripts.pages.parts.render import data, page
@@ -95,6 +96,7 @@ def board_pages(
     summary: BoardSummary,
     editions: Sequence[Edition],
     taken_out: Sequence[TakenOut],
+    readings: Sequence[Reading],
 ) -> Iterator[tuple[str, str]]:
     """A board's page, its JSON, and a small JSON file with the names of its rows."""
     board, task = table.board, table.board.task
@@ -121,6 +123,7 @@ def board_pages(
         staircases={name: _staircase(summary, *size) for name, size in _STAIRCASES.items()},
         statement=render_markdown(task.description),
         files=[*_files(task)],
+        machines=[one for one in readings if one.software],
     )
     facts = board_facts(site, summary) | {
         "edition": board.edition,

@@ -265,7 +265,7 @@ def _files_gone(site: Site, table: Standings) -> Iterator[str]:
 def _pages_of_a_board(
     site: Site, found: Ranked, summary: BoardSummary, former_marks: Sequence[Sequence[Mark]]
 ) -> Iterator[tuple[str, str | bytes]]:
-    yield from board_pages(site, found.table, summary, found.editions, found.taken_out)
+    yield from board_pages(site, found.table, summary, found.editions, found.taken_out, found.readings)
     yield from edition_pages(site, found.editions, former_marks, found.places)
     yield from board_files(site, summary)
     yield from board_picture(site, summary)
