@@ -264,6 +264,28 @@ SCENARIOS = [
         ["a", "b2"],
     ),
     Scenario(
+        "a file that won first place stands, though its author's earlier one looks faster but lost its duel",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "z", 0.49, duel=("ada", "a", 0.995)),
+            Event("bob", "b", 0.497, duel=("ada", "a", 0.985)),
+            Event("bob", "b", 0.497),
+        ],
+        [(1, "bob", "b", ""), (1, "ada", "a", "")],
+        ["a", "b"],
+    ),
+    Scenario(
+        "a file that lost its duel replaces its author's winning one once it is judged again",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "z", 0.45, duel=("ada", "a", 0.995)),
+            Event("bob", "b", 0.497, duel=("ada", "a", 0.985)),
+            Event("bob", "z", 0.45),
+        ],
+        [(1, "bob", "z", ""), (2, "ada", "a", "")],
+        ["a", "b", "z"],
+    ),
+    Scenario(
         "an old file that is judged again does not come back",
         [Event("ada", "a", 0.5), Event("bob", "b", 0.8), Event("bob", "b2", 0.6), Event("bob", "b", 0.8)],
         [(1, "ada", "a", ""), (2, "bob", "b2", "")],

@@ -91,6 +91,8 @@ class AuthorFiles:
     def __init__(self, first: PooledFile) -> None:
         self._files = {first.digest: first}
         self._crowned: str | None = None
+        self._passed_over: dict[str, int] = {}
+        """The files that had lost a duel when another took first place, and how often each had been judged."""
         self._standing: PooledFile | None = first
 
     @property
@@ -99,11 +101,12 @@ class AuthorFiles:
 
     @property
     def standing(self) -> PooledFile:
-        """The file that ranks: the first, or the one that took first place, unless a later one replaces it."""
+        """The file that ranks: the first, or the one that took first place, unless a better one replaces it."""
         if not self._standing:
             self._standing = self._files[self._crowned or next(iter(self._files))]
             for file in self._files.values():
-                if self._replaces(file, self._standing):
+                is_new = len(file.judgements) != self._passed_over.get(file.digest)
+                if is_new and self._replaces(file, self._standing):
                     self._standing = file
         return self._standing
 
@@ -126,8 +129,13 @@ class AuthorFiles:
         return file
 
     def crown(self, file: PooledFile) -> None:
-        """Rank a file because it has taken first place."""
+        """Rank a file because it has taken first place.
+
+        Files that lost their duels do not replace it, however fast they looked, until they are judged again.
+        """
         self._crowned = file.digest
+        lost = [one for one in self._files.values() if one.newest.duel and not one.newest.duel.won]
+        self._passed_over = {one.digest: len(one.judgements) for one in lost if one.digest != file.digest}
         self._standing = None
 
     @property
