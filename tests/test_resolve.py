@@ -475,6 +475,18 @@ def test_a_held_or_disqualified_champion_gets_no_duel(scene, action):
     assert scene.bundle(scene.ask()).champion is None
 
 
+@pytest.mark.parametrize(("action", "word"), [(Action.DISQUALIFY, "disqualified"), (Action.HOLD, "held for review")])
+def test_a_removed_file_is_not_ranked_again(scene, action, word):
+    first = first_place("ada", scene.ada.id, scene.pull.number, scene.pull.head_sha, SOURCE)
+    scene.ledger.append(first, "r1")
+    (judgement,) = scene.ledger.judgements().judgements
+    decision = Moderation(id="m1", action=action, judgement=judgement.checksum, reason="Copied.", by=1, at=NOW)
+    scene.ledger.append_fact(decision)
+    refusal = scene.resolve(scene.ask()).refusal
+    assert f"this file does not count on this board ({word}): `Copied.`" in refusal
+    assert scene.resolve(scene.ask(Mode.BENCHMARK)).wanted
+
+
 def test_an_attempt_that_no_machine_took_is_not_a_failure():
     """GitHub ends it after a day.  A machine that is away for a week must not cost anybody the ranking."""
 

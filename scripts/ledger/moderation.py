@@ -62,6 +62,8 @@ REMOVED: Mapping[str, str] = {
     Action.WITHDRAW: "withdrawn by its author",
 }
 """What was done to a judgement that does not count."""
+_BY_THE_BOT = "held-"
+"""The beginning of the ids of the bot's decisions: it looks at each judgement anew, maintainers look at files."""
 
 
 class Moderation(Fact):
@@ -82,6 +84,11 @@ class Moderation(Fact):
     def place(self) -> Path:
         return Path("moderation", f"{self.at.astimezone(UTC).date()}-{self.id}.json")
 
+    @property
+    def is_about_a_file(self) -> bool:
+        """Whether it also keeps later judgements of the same file from counting."""
+        return self.action in (Action.HOLD, Action.DISQUALIFY) and not self.id.startswith(_BY_THE_BOT)
+
     @model_validator(mode="after")
     def _says_whom_or_what(self) -> Self:
         about_author = self.action in (Action.BAN, Action.UNBAN)
@@ -93,7 +100,7 @@ class Moderation(Fact):
 def hold(judgement: Judgement, reason: str, *, by: int, at: datetime) -> Moderation:
     """The decision to hold a judgement for a maintainer's review; `by` is the numeric id of an account."""
     return Moderation(
-        id=f"held-{judgement.checksum[:12]}",
+        id=f"{_BY_THE_BOT}{judgement.checksum[:12]}",
         action=Action.HOLD,
         judgement=judgement.checksum,
         reason=reason,
@@ -126,7 +133,9 @@ class Moderated:
             judgements: all of their boards.  If a withdrawn file is judged again, all its judgements count again:
                 nobody gets rid of a bad time by withdrawing it.
         """
-        by_maintainers = self.held | self.disqualified
+        files = self.removed_files(judgements)
+        later = {one.checksum: files[_file_of(one)] for one in judgements if _file_of(one) in files}
+        by_maintainers = later | self.held | self.disqualified
         found = self.withdrawn | by_maintainers
         again = {_file_of(one) for one in judgements if one.checksum not in found and one.is_rankable}
         return {
@@ -134,6 +143,26 @@ class Moderated:
             for one in judgements
             if one.checksum in by_maintainers or (one.checksum in found and _file_of(one) not in again)
         }
+
+    def removed_files(self, judgements: Sequence[Judgement]) -> dict[tuple[str, ...], Moderation]:
+        """The decisions of maintainers about files, by `file_key`: they hold for later judgements of a file, too.
+
+        If a maintainer leaves an earlier judgement of a file alone, the decision is about one judgement, not the file.
+        """
+        named = self.held | self.disqualified
+        about_files = [one for one in judgements if one.checksum in named and named[one.checksum].is_about_a_file]
+        if not about_files:
+            return {}
+        decided = {(_file_of(one), one.edition): named[one.checksum] for one in about_files}
+        spared = {
+            _file_of(one)
+            for one in judgements
+            if one.checksum not in named
+            and one.is_rankable
+            and (decision := decided.get((_file_of(one), one.edition)))
+            and one.finished_at <= decision.at
+        }
+        return {file: decision for (file, _), decision in decided.items() if file not in spared}
 
     def counted(self, judgements: Sequence[Judgement]) -> list[Judgement]:
         """The judgements that count, of all of some boards."""
@@ -159,7 +188,10 @@ class Moderated:
                 self.withdrawn[judgement] = decision
 
 
+def file_key(task: str, gpu: str, login: str, digest: str) -> tuple[str, ...]:
+    """An author's file on a board."""
+    return task, gpu, login.casefold(), digest
+
+
 def _file_of(judgement: Judgement) -> tuple[str, ...]:
-    """A file of an author's on a board."""
-    submission = judgement.submission
-    return judgement.task, judgement.gpu, submission.login.casefold(), submission.digest
+    return file_key(judgement.task, judgement.gpu, judgement.submission.login, judgement.submission.digest)

@@ -14,11 +14,13 @@ permission ends the request and tells its author (`scripts/bot/report/report.py`
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
+from harness.records.judgement import Judgement
 from harness.records.stats import DRAWN_OUT, LONGEST_EXTENDED_DUEL_S, MIN_PAIRS
 from harness.task.bundle import sha256
 from harness.task.submission import MAX_BYTES, Champion, Submission
@@ -35,7 +37,7 @@ from scripts.competition.runs_on import to_json
 from scripts.competition.settings import Settings
 from scripts.github.fork import Fork
 from scripts.ledger.ledger import Ledger, RequestStatus
-from scripts.ledger.moderation import Moderated, find_owner
+from scripts.ledger.moderation import REMOVED, Moderated, file_key, find_owner
 from scripts.ledger.request import Request
 from scripts.standings.rows import Row
 from scripts.standings.standings import standings
@@ -133,14 +135,20 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
     if request.fingerprint and not request.is_rematch:
         # Intake may have heard of an earlier offer later.
         require_first(request.user_id, ledger.origins(task.name, request.fingerprint), settings, moderated)
-    if request.is_rematch and not _still_counts(request, ledger, moderated):
+    judgements = ledger.judgements(request.task, request.gpu).judgements
+    if request.is_rematch and not _still_counts(request, moderated.counted(judgements)):
         raise Refused("Its earlier results no longer count.")
+    file = file_key(request.task, request.gpu, request.login, sha256(source))
+    if request.is_ranked and (decision := moderated.removed_files(judgements).get(file)):
+        raise Refused(
+            f"On {decision.at:%Y-%m-%d}, a maintainer decided that this file does not count on this board "
+            f"({REMOVED[decision.action]}): {inline(decision.reason)}"
+        )
     return task, source
 
 
-def _still_counts(request: Request, ledger: Ledger, moderated: Moderated) -> bool:
+def _still_counts(request: Request, counted: Sequence[Judgement]) -> bool:
     """Whether results of the commit still count; its author may have withdrawn them since the bot asked."""
-    counted = moderated.counted(ledger.judgements(request.task, request.gpu).judgements)
     heads = ((one.submission.pull_request, one.submission.head_sha) for one in counted)
     return (request.pull_request, request.head_sha) in heads
 
