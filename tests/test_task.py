@@ -324,7 +324,12 @@ def test_faults_of_the_folder_and_of_task_yml_are_reported_together(tmp_path: Pa
     faults = faults_of(task_folder(tmp_path, CASES + "ranking_by: best\n", name="Vector Add", reference__py=None))
     assert len(faults) == 3
     assert "ranking_by: must be one of geom, mean, last" in faults[0]
-    assert "lowercase letters" in faults[1] and "no file 'reference.py'" in faults[2]
+    assert "lower-case letters" in faults[1] and "no file 'reference.py'" in faults[2]
+
+
+def test_a_task_may_not_have_the_name_of_a_folder_of_the_site(tmp_path: Path) -> None:
+    [fault] = faults_of(task_folder(tmp_path, CASES, name="machines"))
+    assert "'machines' is not a task name: the site has a folder of this name" in fault
 
 
 def test_all_faults_of_a_folder_are_reported_at_once(tmp_path: Path) -> None:
@@ -342,7 +347,7 @@ def test_all_faults_of_a_folder_are_reported_at_once(tmp_path: Path) -> None:
     assert len(faults) == len(set(faults)) == 10
     for message in (
         "tittle: unknown key; did you mean 'title'?", "ranking_by: must be one of", "unknown GPU 'cpu'",
-        "'../../secret.py' is outside", "sise", "lowercase letters", "'reference.py' is outside",
+        "'../../secret.py' is outside", "sise", "lower-case letters", "'reference.py' is outside",
         "task.py: cannot be read as UTF-8 text", "examples/correct: not the name of a verdict",
         "examples/accepted: needs a file *.py that must get AC",
     ):  # fmt: skip

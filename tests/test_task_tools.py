@@ -112,6 +112,7 @@ def test_a_new_task_passes_the_check_as_it_is(arguments, tmp_path, capsys):
     [
         (["Square"], "'Square' is not a task name"),
         (["../up"], "is not a task name"),
+        (["hacks"], "'hacks' is not a task name: the site has a folder of this name"),
         (["tiny"], "exists already"),
         (["ok", "--gpu", "cpu"], "ok/task.yml:16: gpus[0]: unknown GPU 'cpu'; did you mean 'CPU'?"),
         (["ok", "--gpu", "CPU", "--gpu", "CPU"], "'CPU' appears twice"),

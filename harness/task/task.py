@@ -61,10 +61,13 @@ __all__ = [
     "load_task",
     "load_tasks",
     "task_schema",
+    "why_no_name",
 ]
 
 METHOD = 5
 """Increment this when the timing method changes.  It is part of every edition, so all boards begin a new one."""
+
+_FOLDERS_OF_SITE = {"assets", "authors", "guides", "hacks", "machines"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,6 +279,15 @@ def load_tasks(folder: Path) -> tuple[Task, ...]:
     return tuple(tasks)
 
 
+def why_no_name(name: str) -> str:
+    """Why no task can have this name; "" if one can."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
+        return f"'{name}' is not a task name: use at most 64 lower-case letters, digits, _ and -"
+    if name in _FOLDERS_OF_SITE:
+        return f"'{name}' is not a task name: the site has a folder of this name; choose another"
+    return ""
+
+
 def _require_place(folder: Path) -> None:
     if not folder.is_dir():
         near = did_you_mean(folder.name, (path.parent.name for path in folder.parent.glob("*/task.yml")))
@@ -288,8 +300,8 @@ def _require_place(folder: Path) -> None:
 
 def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Task:
     """Build the task from file and folder; faults are added to `faults`."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", folder.name):
-        faults.add_elsewhere(folder, "a task's folder name may contain only lowercase letters, digits, _ and -")
+    if fault := why_no_name(folder.name):
+        faults.add_elsewhere(folder, fault)
     around = TaskFolder(folder, file, ill, faults)
     around.check_keys()
     examples = around.find_examples()

@@ -7,7 +7,6 @@ tasks/task.schema.json                 for completion in editors; the first line
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -18,14 +17,13 @@ import click
 from harness.records.errors import TaskError
 from harness.task.bundle import lay_out
 from harness.task.faults import display
-from harness.task.task import Task, load_task, task_schema
+from harness.task.task import Task, load_task, task_schema, why_no_name
 from scripts.common.options import Decorated
 
 SCHEMA = "task.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA}\n"
 
 _DATES = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S%z"])
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 def closing_at(default: str) -> Callable[[Decorated], Decorated]:
@@ -45,8 +43,8 @@ def _yet_to_come(_: click.Context, __: click.Parameter, deadline: datetime | Non
 
 def fault_of_name(tasks: Path, name: str) -> str:
     """Why a new task cannot have this name; "" if it can."""
-    if not _NAME.fullmatch(name):
-        return f"'{name}' is not a task name: use at most 64 lower-case letters, digits, _ and -"
+    if fault := why_no_name(name):
+        return fault
     if (tasks / name).exists():
         return f"{display(tasks / name)} exists already; choose another name, or delete it first"
     return ""

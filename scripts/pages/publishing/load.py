@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.records.errors import TaskError
 from harness.records.judgement import Judgement
 from harness.task.task import Board, Task
 from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
@@ -26,8 +25,6 @@ from scripts.pages.submission import MOST_CASES
 from scripts.standings.standings import Standings, standings
 
 MANY_CASES = 1000
-RESERVED = frozenset({"assets", "authors", "guides", "hacks", "machines"})
-"""Folders of the site itself; no task may have one of these names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,17 +52,6 @@ class Ranked:
     readings: list[Reading]
     faults: tuple[LedgerFault, ...]
     notes: tuple[str, ...]
-
-
-def require_free_names(tasks: Sequence[Task]) -> None:
-    """Check that no task has the name of one of the site's own folders.
-
-    Raises:
-        TaskError: a task has.
-    """
-    for task in tasks:
-        if task.name in RESERVED:
-            raise TaskError(f"{task.folder}: the site has a folder '{task.name}' of its own; rename the task")
 
 
 def boards_of(tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault]) -> list[BoardFiles]:

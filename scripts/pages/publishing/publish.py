@@ -55,7 +55,6 @@ from scripts.pages.publishing.load import (
     boards_of,
     notes_of_all,
     ranked,
-    require_free_names,
 )
 from scripts.pages.publishing.pool import processes_for, spread
 from scripts.pages.submission import submission_pages
@@ -153,12 +152,10 @@ def build_site(
         base_path: the path at which the site will be served; only 404.html, which is shown at any depth, needs it.
 
     Raises:
-        TaskError: a task has the name of one of the site's own folders.
         LedgerError: the ledger's judgements cannot be read.
         PullRankError: `out` is not a PullRank site, or cannot be written.
     """
     started = time.perf_counter()
-    require_free_names(tasks)
     ledger.require_judgements()
     tasks = [shown(task, gpus, ledger) for task in tasks]
     unreadable: list[LedgerFault] = []
