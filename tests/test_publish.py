@@ -1310,6 +1310,14 @@ def test_a_boards_page_shows_the_newest_software_of_each_machine_that_judged_it(
     assert re.findall(r"(Slow|Fast), 2 cores.*?Triton (\S+?),? ", text) == [("Fast", "3.5.1"), ("Slow", "3.7.0")]
 
 
+def test_the_pages_of_a_task_that_is_for_practice_only_promise_no_rank(tmp_path: Path, task: Task) -> None:
+    site, _ = built(tmp_path, replace(task, device_alias={"cuda": "cpu"}), [])
+    board, home = page_text(site, "vectoradd/CPU"), page_text(site, ".")
+    assert "For practice only: the task’s code was rewritten" in board and "For practice only" in home
+    for text in (board, home):
+        assert not re.search("takes first place|takes it|Open now|No machine judges", text)
+
+
 def test_the_machines_page_exists_before_any_judging(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [])
     assert "No machine has judged" in page_text(site, "machines")

@@ -44,7 +44,7 @@ def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Itera
         yield _notice(task, NewsKind.NEW_TASK, ours[0].at, [gpu for gpu in task.gpus if gpu in first])
         yield from _new_boards(task, ours)
         yield from _editions(task, ours)
-    if task.deadline:
+    if task.deadline and task.ranks:
         judged = offered(task, gpus).gpus
         notice = _notice(task, NewsKind.DEADLINE, task.deadline - NOTICE, judged, until=task.deadline)
         yield replace(notice, is_ready=bool(judged))
@@ -97,7 +97,7 @@ def final_of(task: Task, boards: Mapping[str, Standing], *, is_judging: bool, no
         boards: by GPU.
         is_judging: whether ranked judgings of this task are still open.
     """
-    if not task.deadline or now < task.deadline or not task.gpus:
+    if not (task.deadline and task.ranks and task.gpus) or now < task.deadline:
         return None
     return Final(
         kind=NewsKind.CLOSED,

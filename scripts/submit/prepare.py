@@ -75,7 +75,8 @@ def prepare(
         SubmitError: intake would refuse it; the message is intake's.
     """
     if not (draft or task.is_open(datetime.now(UTC))):
-        raise SubmitError(f"{task.name} is closed and ranks nothing any more. With --draft it is tested and timed")
+        why = "is closed and ranks nothing any more" if task.ranks else "is for practice only"
+        raise SubmitError(f"{task.name} {why}. With --draft it is tested and timed")
     entry = SubmissionPath(task=task.name, login=author.login, name=task.submission_name)
     try:
         admitted = _admit(entry, submission, task, author, settings)

@@ -120,8 +120,8 @@ class Site:
         return task.deadline is not None and task.deadline <= self.now
 
     def takes_entries(self, board: Board) -> bool:
-        """Whether the board is judged and still open."""
-        return self.judges(board) and not self.is_closed(board.task)
+        """Whether the board is judged and still open, and its task ranks."""
+        return self.judges(board) and board.task.is_open(self.now)
 
     def find_run(self, judgement: Judgement) -> str:
         """The page of the run that judged; empty once GitHub has deleted it, or without an https address."""
