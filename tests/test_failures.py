@@ -24,9 +24,9 @@ from tests.github_server import Failure, Pull, Run, Way
 pytestmark = pytest.mark.judges_nothing
 
 API, GIT, PUSH = "* /[rg]*/*", "* */kernels.git/*", "POST */kernels.git/git-receive-pack"
-CALLS = 11
+CALLS = 12
 """The calls of a first submission; see test_requests_per_board.py."""
-RECONCILING = 27
+RECONCILING = 28
 """The calls of one run of the reconciler that makes a lost request, delivers a judgement and ends a closed request."""
 GIT_CALLS = 50
 ROUNDS = 4
@@ -42,9 +42,9 @@ ONCE = {
     "reset after it was done": Failure(way=Way.RESET, is_done=True),
     "no answer": Failure(way=Way.SILENCE, seconds=2 * TOO_LATE_S),
 }
-WRITES = (1, 2, 3, 7, 9, 10, 11)
+WRITES = (1, 2, 3, 7, 9, 11, 12)
 """The calls of a first submission that matter differently if they took effect before they failed."""
-IN_OTHER_WAYS = [(8, "500"), (3, "429"), (4, "reset"), (9, "reset after it was done"), (11, "no answer")]
+IN_OTHER_WAYS = [(8, "500"), (3, "429"), (4, "reset"), (9, "reset after it was done"), (12, "no answer")]
 """How the client handles each failure is in test_gh.py; see also the last test here."""
 
 

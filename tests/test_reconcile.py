@@ -367,7 +367,7 @@ def test_the_bot_does_not_merge_a_commit_that_changes_other_files(path: str) -> 
         github=cast(GitHub, None), open_ledger=lambda _: LedgerBranch(""), open_fork=lambda: cast(Fork, nullcontext(fork)),
         settings=settings, root=Path(), default_branch="main",
     )  # fmt: skip
-    said = merge(asked(JUDGED).request, PullRecord(number=12), Moderated(), context, pull())
+    said = merge(asked(JUDGED).request, PullRecord(number=12), Moderated(), context)
     assert said == "not merged: it changes more than the judged file"
 
 

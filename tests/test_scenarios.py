@@ -21,6 +21,8 @@ from harness.records.fields import Mode
 from scripts.bot.ci import Workflow
 from scripts.bot.intake import intake
 from scripts.bot.intake.decision import EventFacts
+from scripts.bot.reconcile import reconcile
+from scripts.bot.reconcile.plan import MergePull
 from scripts.bot.report import report
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch
@@ -111,6 +113,75 @@ def test_an_equal_time_by_the_same_author_changes_nothing(scene: Scene) -> None:
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert "keeps your row" in scene.comment(again.number) and again.state == "open"
     assert scene.world.git.read("main", path_of("alice")) == SOURCE
+
+
+# Merging.
+
+
+def test_two_pull_requests_of_one_file_are_never_merged_into_a_file_that_was_not_judged(scene: Scene) -> None:
+    middle = SOURCE + b"# Line.\n" * 12
+    ranked(scene, scene.alice, middle, ratio=0.8)
+    above, below = scene.submit(scene.alice, b"# A\n" + middle), scene.submit(scene.alice, middle + b"# B\n")
+    first, second = scene.waiting()
+    scene.evaluate(first, scene.honest(ratio=0.6))
+    assert above.merged_at
+    scene.evaluate(second, scene.honest(ratio=0.4))
+    assert not below.merged_at and "a file that was never judged" in scene.comment(below.number)
+    assert scene.world.git.read("main", path_of("alice")) == b"# A\n" + middle
+    assert rows(scene) == ["alice"], "its row counts, merged or not"
+    scene.world.update_branch(below)
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.2))
+    assert below.merged_at
+    assert scene.world.git.read("main", path_of("alice")) == b"# A\n" + middle + b"# B\n"
+
+
+def test_an_author_who_goes_on_in_a_branch_that_was_merged_is_merged_again(scene: Scene) -> None:
+    middle = SOURCE + b"# Line.\n" * 12
+    ranked(scene, scene.alice, middle, ratio=0.8)
+    first = ranked(scene, scene.alice, b"# A\n" + middle, ratio=0.6)
+    content = {path_of("alice"): b"# A\n" + middle + b"# B\n"}
+    head = scene.world.git.commit(content, parent=first.head_sha, message="Go on")
+    pull = scene.world.add_pull(scene.alice, head, title="Go on", body="", draft=False, branch="patch-1")
+    scene.intake()
+    scene.evaluate(scene.waiting()[0], scene.honest(ratio=0.4))
+    assert pull.merged_at and {path_of("alice"): scene.world.git.read("main", path_of("alice"))} == content
+
+
+def test_a_pull_request_that_changes_its_target_during_the_report_is_not_merged(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    scene.world.git.set_ref("refs/heads/topic", pull.base_sha)
+    real = scene.world.edit_comment
+
+    def edit_and_retarget(*arguments: Any) -> None:
+        real(*arguments)
+        pull.base_ref = "topic"
+
+    monkeypatch.setattr(scene.world, "edit_comment", edit_and_retarget)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    assert "rank 1 of 1" in scene.comment(pull.number) and not pull.merged_at
+    assert scene.world.git.read("topic", path_of("alice")) is None
+
+
+def test_a_result_that_is_withdrawn_between_plan_and_merge_is_not_merged(
+    scene: Scene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.world.settings["merge_refusal"] = "Base branch was modified. Review and try the merge again."
+    pull = ranked(scene, scene.alice, SOURCE)
+    del scene.world.settings["merge_refusal"]
+    real = reconcile.act
+
+    def withdraw_and_act(step: Any, *rest: Any) -> str:
+        if isinstance(step, MergePull):
+            say(scene, pull, scene.alice, "/withdraw")
+            scene.enter("reconcile.yml", "reconcile")
+        return real(step, *rest)
+
+    monkeypatch.setattr(reconcile, "act", withdraw_and_act)
+    assert "not merged: its result no longer makes its author's row" in settle(scene, capsys)
+    assert not pull.merged_at
 
 
 # Withdrawing.

@@ -22,6 +22,8 @@ from scripts.github.pulls import BlobInfo, ChangedFile
 
 MAX_CHANGES = 300
 """Further changed files are not listed; a submission is a single file."""
+MAX_MERGED = 4 << 20
+"""A larger file is not merged."""
 TRIES = 2
 """Attempts for each fetch; after the last one, the reconciler tries again later."""
 
@@ -36,6 +38,7 @@ class Fork:
     def __init__(self, url: str, token: str | None = None) -> None:
         self._url, self._token = url, token
         self._trees: dict[str, Git] = {}
+        self._bases_of: dict[str, list[str]] = {}
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="pullrank-fork-"))
@@ -81,6 +84,24 @@ class Fork:
         ours, theirs = (git.run(*listing, commit, "--", folder, offline=True) for commit in (_BASE, head_sha))
         return ours != theirs
 
+    def would_blend(self, head_sha: str, path: str) -> bool:
+        """Whether a merge would make another file of a commit's one, because the default branch has changed it, too.
+
+        Not if git can't merge the two: then GitHub refuses.
+
+        Raises:
+            GitError: the commit no longer exists, or git failed.
+        """
+        bases = self._bases(head_sha)
+        git = self.fetch("--depth=1", "--filter=blob:none", f"+HEAD:{_BASE}", head_sha, *bases)
+        commits = (git.run("rev-parse", "--verify", _BASE, offline=True).decode().strip(), head_sha, *bases)
+        blobs = [git.run("ls-tree", "-z", "--full-tree", commit, "--", path, offline=True) for commit in commits]
+        if blobs[0] in blobs[1:] or not all(blobs):
+            return False
+        self._trees |= dict.fromkeys(commits, git)
+        ours, theirs, *before = (self.read(commit, path, MAX_MERGED)[1] for commit in commits)
+        return any(_merged(git, ours, base, theirs) not in (None, theirs) for base in before)
+
     def read(self, head_sha: str, path: str, max_bytes: int) -> tuple[BlobInfo | None, bytes]:
         """The file at a path of a commit, and its content; links are not followed.
 
@@ -113,6 +134,11 @@ class Fork:
 
     def _bases(self, head_sha: str) -> list[str]:
         """The merge bases of a head and the default branch: usually one; none for an unrelated history."""
+        if head_sha not in self._bases_of:
+            self._bases_of[head_sha] = self._find_bases(head_sha)
+        return self._bases_of[head_sha]
+
+    def _find_bases(self, head_sha: str) -> list[str]:
         git = self.fetch("--filter=tree:0", f"+HEAD:{_BASE}", head_sha)
         try:
             return git.run("merge-base", "--all", _BASE, head_sha, offline=True).decode().split()
@@ -144,6 +170,18 @@ class Fork:
                 if attempt + 1 == TRIES:
                     raise
         return git
+
+
+def _merged(git: Git, ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
+    """The merge of two versions of a file; None if they conflict."""
+    with tempfile.TemporaryDirectory(dir=git.folder) as folder:
+        paths = [Path(folder, name) for name in ("ours", "base", "theirs")]
+        for path, content in zip(paths, (ours, base, theirs), strict=True):
+            path.write_bytes(content)
+        try:
+            return git.run("merge-file", "-p", "--quiet", *map(str, paths), offline=True)
+        except GitError:
+            return None
 
 
 def sizes_in(git: Git) -> dict[str, int]:

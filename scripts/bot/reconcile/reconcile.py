@@ -39,13 +39,14 @@ from scripts.bot.reconcile.plan import (
     plan,
 )
 from scripts.bot.report.merging import MERGED, merge
+from scripts.bot.report.places import LedgerBoards, PlaceKind
 from scripts.bot.report.report import end
 from scripts.bot.report.report import run as deliver
 from scripts.bot.report.review import start_review
 from scripts.github.pulls import ACTIONS_BOT, GitHubError
 from scripts.github.start_workflow import NotStarted, start_workflow, why_events_are_lost
 from scripts.ledger.moderation import Moderated, hold
-from scripts.ledger.names import either, requests_of, under
+from scripts.ledger.names import boards, either, requests_of, under
 from scripts.ledger.request import Ending, Request
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def _tidy(step: ClosePull | DeleteComment, github: GitHub) -> str:
         github.ask("DELETE", f"/issues/comments/{step.comment_id}")
         return f"#{step.number}: deleted our second comment"
     number = step.pull.number
+    if github.get_pull(number).head_sha != step.pull.head_sha:
+        return f"#{number}: not closed, because it was pushed to meanwhile"
     github.upsert_comment(number, _CLOSED, _WHY_CLOSED)
     github.close_pull(number)
     return f"#{number}: closed, because it improves nothing"
@@ -152,10 +155,16 @@ def _ask(request: Request, context: BotContext) -> str:
 
 
 def _merge(request: Request, context: BotContext) -> str:
-    # Read moderations again: there may be a new ban, and a merge cannot be undone.
-    with context.open_ledger(either(requests_of(request.user_id), under("moderation"))) as branch:
+    # Read the ledger again: a merge cannot be undone, and since the plan was made, its author may have withdrawn the
+    # result, or a maintainer may have removed it or banned its author.
+    board = boards([(request.task, request.gpu)])
+    with context.open_ledger(either(requests_of(request.user_id), under("moderation"), board)) as branch:
         moderated = Moderated.after(branch.ledger.moderations())
         of_pull = PullRecord.read(request, branch.ledger, context.root)
+        tables = LedgerBoards(branch.ledger, context.root)
+        status = next((one for one in of_pull.statuses if one.request.id == request.id), None)
+        if not status or tables.place(status) is not PlaceKind.ROW:
+            return "not merged: its result no longer makes its author's row"
     return merge(request, of_pull, moderated, context)
 
 

@@ -41,6 +41,11 @@ _OUTDATED = (
     "branch's current workflow files. Press *Update branch* below, or run `gh pr update-branch {}`. The bot judges the "
     "updated commit and merges it."
 )
+_BLENDED = (
+    "This was judged and its row is on the board, but the bot does not merge it: since this branch began, another pull "
+    "request has changed the file on the default branch, and a merge would join the two into a file that was never "
+    "judged. Press *Update branch* below to have that file judged, or push the file as you want it."
+)
 
 
 def find_due(of_pull: Iterable[RequestStatus], head_sha: str, tables: LedgerBoards) -> Request | None:
@@ -74,25 +79,27 @@ def why_not_merged(request: Request, pull: PullRequest, default_branch: str) -> 
     return ""
 
 
-def merge(
-    request: Request, of_pull: PullRecord, moderated: Moderated, context: BotContext, pull: PullRequest | None = None
-) -> str:
+def merge(request: Request, of_pull: PullRecord, moderated: Moderated, context: BotContext) -> str:
     """Merge the commit of a request that `find_due` found, unless there is a reason not to; returns a log line.
 
     Args:
         of_pull: the record of its pull request.
-        pull: the pull request if it was just read; otherwise it is fetched.
     """
     if reason := why_left_to_people(request, context.settings, moderated):
         return reason
     github = context.github
-    pull = pull or github.get_pull(request.pull_request)
-    if reason := why_not_merged(request, pull, context.default_branch):
-        return f"not merged: {reason}"
     with context.open_fork() as fork:
         change = classify(fork.changes(request.head_sha), request.login)
         if not isinstance(change, SubmissionPath) or change.task != request.task:
             return "not merged: it changes more than the judged file"
+        blends = fork.would_blend(request.head_sha, change.path)
+        # Read it last: its author can change its target at any time.
+        pull = github.get_pull(request.pull_request)
+        if reason := why_not_merged(request, pull, context.default_branch):
+            return f"not merged: {reason}"
+        if blends:
+            add_remark(of_pull, request.head_sha, _BLENDED, github)
+            return "not merged: the default branch has other changes of the file, so nobody judged the merged one"
         return _merge(request, pull, of_pull, fork, github)
 
 

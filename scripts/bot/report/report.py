@@ -107,7 +107,7 @@ def run(
         said.append(f"requested again as {again.id}")
     done = ""
     try:
-        done = merge(due, of_pull, moderated, context, outcome.pull) if due else ""
+        done = merge(due, of_pull, moderated, context) if due else ""
     finally:  # A row needs no merge.
         if not outcome.is_known and (done == MERGED or (request.is_ranked and outcome.is_accepted)):
             start_workflow(github, PUBLISH_WORKFLOW, {}, context.default_branch)
