@@ -63,6 +63,25 @@ def test_one_added_file_is_listed_and_read(stage: Stage) -> None:
     assert not stage.server.rest_requests()
 
 
+@pytest.mark.parametrize(
+    ("limit", "most", "message"),
+    [("MOST_MEMORY", 64 << 20, "git diff-tree failed"), ("MOST_OUTPUT", 1 << 20, "more than 1 MiB of output")],
+)
+def test_a_few_trees_that_name_very_many_files_are_refused(
+    limit: str, most: int, message: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = 6 if limit == "MOST_MEMORY" else 5
+    kind, sha = b"100644", stage.world.git.add_blob(b"x")
+    for _ in range(levels):
+        tree = b"".join(b"%s %d\0%s" % (kind, number, bytes.fromhex(sha)) for number in range(10))
+        kind, sha = b"40000", stage.world.git.add_tree(tree)
+    stage.pull.head_sha = stage.world.git.commit_tree(sha, [stage.pull.head_sha], "Many")
+    stage.world.git.set_ref(f"refs/pull/{stage.pull.number}/head", stage.pull.head_sha)
+    monkeypatch.setattr(f"scripts.common.git_command.{limit}", most)
+    with pytest.raises(GitError, match=message):
+        stage.changes()
+
+
 def test_changes_are_listed_with_their_status(stage: Stage) -> None:
     bobs = "submissions/vectoradd/bob/submission.py"
     stage.push({"README.md": None, "HELLO.md": "Hello\n" * 20, bobs: "import os\n", "new": b"\0"})

@@ -19,6 +19,8 @@ from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
 from scripts.bot.context import BotContext
+from scripts.bot.intake.events import PullEvent
+from scripts.bot.reconcile import reconcile
 from scripts.bot.reconcile.judged_again import DueJudging
 from scripts.bot.reconcile.plan import (
     MAX_LOST_EVENTS,
@@ -455,6 +457,40 @@ def test_the_reconciler_makes_up_for_a_lost_event(scene: Scene, capsys: pytest.C
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert pull.merged_at
     assert "Nothing to do" in settle(scene, capsys)
+
+
+def test_one_pull_request_that_breaks_the_bot_stops_no_others(
+    scene: Scene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, sound = (
+        scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE + text}) for text in (b"#1\n", b"#2\n")
+    )
+    scene.events.clear()
+    real = reconcile.handle_event
+
+    def break_on_one(event: PullEvent, *rest: Any) -> str:
+        if event.pull.number == broken.number:
+            raise OSError(36, "File name too long")
+        return real(event, *rest)
+
+    monkeypatch.setattr(reconcile, "handle_event", break_on_one)
+    said = settle(scene, capsys)
+    assert f"#{broken.number}: failed: internal error: OSError: [Errno 36] File name too long; please report it" in said
+    assert [run.inputs["request"].split("-")[0] for run in scene.waiting()] == [str(sound.number)]
+
+
+def test_lost_events_leave_time_for_everything_else(
+    scene: Scene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in (b"#1\n", b"#2\n"):
+        scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE + text})
+    scene.events.clear()
+    monkeypatch.setattr(reconcile, "LONGEST_S", -1.0)
+    assert "2 events are left to the next run" in settle(scene, capsys)
+    assert not scene.waiting()
+    monkeypatch.setattr(reconcile, "LONGEST_S", 60.0)
+    settle(scene, capsys)
+    assert len(scene.waiting()) == 2
 
 
 def test_a_draft_that_becomes_ready_is_ranked_despite_a_lost_event(

@@ -11,14 +11,21 @@ import base64
 import hashlib
 import os
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from harness.records.errors import PullRankError
 from scripts.common.text import plain, shorten
 
 TIMEOUT_S = 120.0
+MOST_MEMORY = 1 << 30
+"""Of each process of a limited git, in bytes.  A few small objects can name millions of files."""
+MOST_WRITTEN = 256 << 20
+"""The size of each file that a limited git writes, such as a pack, in bytes."""
+MOST_OUTPUT = 32 << 20
 
 _PASSED_ON = ("PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
@@ -58,10 +65,14 @@ def blob_sha(content: bytes) -> str:
 
 
 class Git:
-    """git in `folder`, where `origin` is `url`; `token` is sent only to the host of `url`."""
+    """git in `folder`, where `origin` is `url`; `token` is sent only to the host of `url`.
 
-    def __init__(self, folder: Path, url: str, token: str | None = None) -> None:
+    `limited`: it reads what strangers have pushed, and fails if that takes too much memory or is too much.
+    """
+
+    def __init__(self, folder: Path, url: str, token: str | None = None, *, limited: bool = False) -> None:
         self.folder = folder
+        self._is_limited = limited
         self._secrets: list[str] = []
         self._environment = _environment(folder, self._config(url, token))
 
@@ -75,16 +86,9 @@ class Git:
         """
         environment = self._environment | ({"GIT_INDEX_FILE": str(index)} if index else {})
         environment |= {"GIT_ALLOW_PROTOCOL": "none"} if offline else {}
+        run = _run_limited if self._is_limited else _run
         try:
-            done = subprocess.run(
-                ["git", *arguments],
-                cwd=self.folder,
-                env=environment,
-                input=stdin,
-                capture_output=True,
-                check=False,
-                timeout=TIMEOUT_S,
-            )
+            done = run(arguments, cwd=self.folder, env=environment, input=stdin, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise GitError(f"git {arguments[0]} took longer than {TIMEOUT_S:.0f} s") from None
         except FileNotFoundError:
@@ -111,6 +115,22 @@ class Git:
             said = said.replace(secret, "***")
         lines = [line for line in plain(_without_progress(said)).splitlines() if line.strip()]
         return GitError(f"git {command} failed: {shorten(' '.join(lines[-4:]), 400, keep_end=True)}", said)
+
+
+def _run(arguments: Sequence[str], **how: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["git", *arguments], capture_output=True, check=False, **how)
+
+
+def _run_limited(arguments: Sequence[str], **how: Any) -> subprocess.CompletedProcess[bytes]:
+    limits = f"ulimit -d {MOST_MEMORY >> 10}; ulimit -f {MOST_WRITTEN >> 9}"  # in KiB, and in blocks of 512 bytes
+    command = ["sh", "-c", f'{limits}; exec git "$@"', "git", *arguments]
+    with tempfile.TemporaryFile() as output:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, check=False, **how)
+        output.seek(0)
+        done.stdout = output.read(MOST_OUTPUT + 1)
+    if len(done.stdout) > MOST_OUTPUT:
+        raise GitError(f"git {arguments[0]} has more than {MOST_OUTPUT >> 20} MiB of output")
+    return done
 
 
 def _without_progress(said: str) -> str:

@@ -157,7 +157,7 @@ class Fork:
             GitError: something no longer exists, or git failed.
         """
         folder = Path(tempfile.mkdtemp(dir=self._folder))
-        git = Git(folder, self._url, self._token)
+        git = Git(folder, self._url, self._token, limited=True)
         git.run("init", "--quiet", "--bare", "--template=")
         options = [one for one in asked if one.startswith("--")]
         wanted = "\n".join(one for one in asked if not one.startswith("--")).encode()

@@ -203,6 +203,9 @@ class GitRepository:
     def add_blob(self, content: bytes) -> str:
         return self._objects.add("blob", content)
 
+    def add_tree(self, content: bytes) -> str:
+        return self._objects.add("tree", content)
+
     def _node(self, tree: str, path: str) -> Node | None:
         """The entry at a path of a tree."""
         node: Node | None = (FOLDER, tree)

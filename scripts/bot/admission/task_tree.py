@@ -26,6 +26,7 @@ MAX_FILES = 1000
 MAX_BYTES = 8 * 1024 * 1024
 """Of all files in tasks/ together."""
 
+MAX_PATH = 400
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 
 
@@ -120,6 +121,8 @@ def _faults_of_tree(files: Sequence[_TreeFile]) -> list[str]:
 def _fault_of(file: _TreeFile) -> str:
     if file.mode not in ("100644", "100755"):
         return f"must be a plain file; its mode is {file.mode}"
+    if len(file.path) > MAX_PATH:
+        return f"a path may have {MAX_PATH} characters"
     if not all(map(_PART.fullmatch, file.path.split("/"))):
         return "a path may hold letters, digits, '_', '-', '+' and '.'; each part starts with a letter, a digit or '_'"
     return ""

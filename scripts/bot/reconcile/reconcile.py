@@ -7,6 +7,7 @@ A failed step does not stop the others.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -43,6 +44,7 @@ from scripts.bot.report.places import LedgerBoards, PlaceKind
 from scripts.bot.report.report import end
 from scripts.bot.report.report import run as deliver
 from scripts.bot.report.review import start_review
+from scripts.common.text import plain, shorten
 from scripts.github.pulls import ACTIONS_BOT, GitHubError
 from scripts.github.start_workflow import NotStarted, start_workflow, why_events_are_lost
 from scripts.ledger.moderation import Moderated, hold
@@ -51,6 +53,9 @@ from scripts.ledger.request import Ending, Request
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
+
+LONGEST_S = 300.0
+"""Lost events are left to the next run after so much time.  GitHub ends the job after 15 minutes."""
 
 
 def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
@@ -64,8 +69,12 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
     yield from (f"left out: {fault}" for fault in facts.faults)
     steps, trouble = list(plan(facts)), None
     lost = sum(isinstance(step, AskForJudging) for step in steps)  # the last ones
+    began, left_out = time.monotonic(), 0
     for step in steps:
         if trouble and isinstance(step, StartRun):
+            continue
+        if isinstance(step, AskForJudging) and time.monotonic() > began + LONGEST_S:
+            left_out += 1
             continue
         try:
             yield (said := act(step, context, at))
@@ -75,6 +84,11 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
             trouble = error
         except PullRankError as error:
             yield f"{step.name}: failed: {error}"
+        except Exception as error:  # One pull request must not stop the work on all others.
+            said = shorten(plain(str(error)), 300)
+            yield f"{step.name}: failed: internal error: {type(error).__name__}: {said}; please report it"
+    if left_out:
+        yield f"{left_out} events are left to the next run, after {LONGEST_S // 60:.0f} minutes of this one"
     if lost and (reason := _why_events_are_lost(context.github)):
         yield reason
     yield from find_foreign_pushes(context, at)
