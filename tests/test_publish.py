@@ -1318,6 +1318,13 @@ def test_the_pages_of_a_task_that_is_for_practice_only_promise_no_rank(tmp_path:
         assert not re.search("takes first place|takes it|Open now|No machine judges", text)
 
 
+def test_an_author_with_an_old_or_a_managed_login_has_pages(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    site, _ = built(tmp_path, task, [judged(board, "-jerry-", 1.5), judged(board, "grace_acme", 1.2)])
+    assert "grace_acme" in page_text(site, "authors/grace_acme") and "-jerry-" in page_text(site, "authors/-jerry-")
+    assert_links_lead_somewhere(site)
+
+
 def test_the_machines_page_exists_before_any_judging(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [])
     assert "No machine has judged" in page_text(site, "machines")

@@ -115,6 +115,12 @@ def test_an_equal_time_by_the_same_author_changes_nothing(scene: Scene) -> None:
     assert scene.world.git.read("main", path_of("alice")) == SOURCE
 
 
+@pytest.mark.parametrize("login", ["artur-", "-jerry-", "gil--", "grace_acme"])
+def test_an_author_with_an_old_or_a_managed_login_is_ranked(scene: Scene, login: str) -> None:
+    pull = ranked(scene, scene.world.add_user(login), SOURCE)
+    assert pull.merged_at and rows(scene) == [login]
+
+
 # Merging.
 
 

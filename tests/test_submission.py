@@ -164,12 +164,12 @@ def test_the_folder_names_the_author(tmp_path: Path) -> None:
         ("gemm/alice", "is a folder; give the path of the file: "),
         ("gemm", "gemm is a folder; give the path of the file"),
         ("notes.txt", "notes.txt: a submission must be a .py file"),
-        ("submissions/gemm/-alice/submission.py", "'-alice' is not a GitHub login"),
+        ("submissions/gemm/al.ice/submission.py", "'al.ice' is not a GitHub login"),
         ("pipe.py", "pipe.py: no such file"),
     ],
 )
 def test_a_path_without_a_submission_file_is_refused(name: str, message: str, tmp_path: Path) -> None:
-    for path in ("kernel.py", "gemm/alice/submission.py", "notes.txt", "submissions/gemm/-alice/submission.py"):
+    for path in ("kernel.py", "gemm/alice/submission.py", "notes.txt", "submissions/gemm/al.ice/submission.py"):
         write(tmp_path / path)
     os.mkfifo(tmp_path / "pipe.py")
     with pytest.raises(SubmissionError) as error:

@@ -10,7 +10,9 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Sha = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
-Login = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9](-?[A-Za-z0-9])*$", max_length=39)]
+LOGIN = "[A-Za-z0-9_-]{1,39}"
+"""A login on GitHub.  Old ones begin or end with hyphens, those of managed users have an underscore."""
+Login = Annotated[str, StringConstraints(pattern=f"^{LOGIN}$")]
 RecordName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 """Name of a task or a GPU; safe as a folder name and as part of a URL."""
 MAX_MESSAGE = 20_000

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from harness.records.errors import SubmissionError, did_you_mean
+from harness.records.fields import LOGIN
 from harness.records.stats import Interval
 from harness.task.faults import display
 
@@ -34,7 +35,6 @@ ENTRY_POINT = "custom_kernel"
 
 _DIRECTIVE = re.compile(r"(?:#|//)!(?:POPCORN|PULLRANK)(?!\w)(.*)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
-_LOGIN = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}")
 _KEYS = {"leaderboard": "leaderboard", "gpus": "gpus", "gpu": "gpus", "needs": "needs"}
 
 
@@ -240,7 +240,7 @@ def _task_in(path: Path) -> str | None:
 def _login_in(path: Path) -> str | None:
     match Path(os.path.abspath(path)).parts[-4:]:
         case ("submissions", _, login, _):
-            if not _LOGIN.fullmatch(login):
+            if not re.fullmatch(LOGIN, login):
                 raise SubmissionError(f"{path}: '{login}' is not a GitHub login; name the folder after the author")
             return login
     return None

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from harness.records.errors import PullRankError, did_you_mean
+from harness.records.fields import LOGIN
 from harness.task.faults import Faults, quote
 from harness.task.task_file import Section, schema_of
 from harness.task.task_values import Dtype, Flag, GpuName, Like, LineField, distinct
@@ -36,7 +37,7 @@ SETTINGS = Path(".github/pullrank.yml")
 DEFAULT_WEBHOOK = "DISCORD_WEBHOOK"
 
 _SECRET = r"[A-Z][A-Z0-9_]{0,63}"  # noqa: S105  (a form of names)
-_LOGIN = Like(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}", "a GitHub login without @")
+_LOGIN = Like(LOGIN, "a GitHub login without @")
 
 
 class SettingsError(PullRankError):

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.records.errors import PullRankError, did_you_mean
+from harness.records.fields import LOGIN
 from harness.records.judgement import Judgement
 from harness.task.task import Board
 from scripts.competition.repository import choose_board, require_task
@@ -26,7 +27,7 @@ from scripts.ledger.names import Choose, boards, either, everything, under
 from scripts.standings.standings import standings
 
 _CHECKSUM = re.compile(r"[0-9a-f]{8,64}")
-_ROW = re.compile(r"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/([A-Za-z0-9-]{1,39})")
+_ROW = re.compile(rf"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/({LOGIN})")
 
 _EFFECTS = {
     Action.BAN: ("banned", True, "is banned"),

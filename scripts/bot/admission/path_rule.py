@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.records.fields import LOGIN
 from scripts.common.text import inline
 from scripts.github.pulls import ChangedFile
 
@@ -22,7 +23,6 @@ MAX_LISTED = 5
 """A message names this many paths, and then how many more there are."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_LOGIN = re.compile(r"[A-Za-z0-9](-?[A-Za-z0-9]){0,38}")
 _OURS = frozenset({f"{FOLDER}/README.md", f"{FOLDER}/.gitkeep"})
 """Files below `submissions/` that belong to the repository."""
 
@@ -158,7 +158,7 @@ def _foreign(path: str, task: str, owner: str, login: str) -> Misplaced:
     if owner.lower() == login.lower():
         hint = " (upper and lower case matter)"
     else:
-        hint = "" if _LOGIN.fullmatch(owner) else ", and the folder's name must be its author's login"
+        hint = "" if re.fullmatch(LOGIN, owner) else ", and the folder's name must be its author's login"
     return Misplaced(
         reason=f"You changed {inline(path)}, but your login is `{login}`{hint}. "
         f"Put the file under `{FOLDER}/{task}/{login}/`."

@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from harness.records.fields import LOGIN
 from scripts.common.text import shorten, without_hidden
 from scripts.ledger.description import MAX_CO_AUTHORS, MAX_NOTE
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 """As on GitHub, a comment without an end hides the rest."""
 _TRAILER = re.compile(r"co-authored-by\s*:(.*)", re.IGNORECASE)
-_LOGIN = r"((?=.{1,39}(?:@|\Z))[A-Za-z0-9](?:-?[A-Za-z0-9])*)"
-_CO_AUTHOR = re.compile(rf"@{_LOGIN}|[^<>]*<[0-9]{{1,12}}\+{_LOGIN}@users\.noreply\.github\.com>")
+_CO_AUTHOR = re.compile(rf"@({LOGIN})|[^<>]*<[0-9]{{1,12}}\+({LOGIN})@users\.noreply\.github\.com>")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
