@@ -1,5 +1,6 @@
 """Repeats missed work: first the plan as a table, then the world after each failure."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -619,6 +620,29 @@ def test_a_push_in_time_is_ranked_despite_lost_events_and_later_comments(
     run = next(run for run in scene.waiting() if run.inputs["request"] == asked["alice"].id)
     scene.evaluate(run, scene.honest(edition=the_board(scene.root).edition))
     assert "rank 1 of 1" in scene.comment(in_time.number)
+
+
+def test_a_refusal_by_a_limit_gives_no_rank_after_the_deadline(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deadline = scene.world.clock() - timedelta(hours=1)
+    close_the_task(scene, deadline)
+    settings = scene.root / ".github/pullrank.yml"
+    settings.write_text(re.sub(r"pending: \d+", "pending: 1", settings.read_text()))
+    now = scene.world.clock
+    scene.world.clock = lambda: deadline - timedelta(minutes=5)
+    first, second = (
+        scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE + text}) for text in (b"#1\n", b"#2\n")
+    )
+    scene.intake()
+    scene.world.clock = now
+    assert "pending judgings" in scene.comment(second.number)
+    (run,) = scene.waiting()
+    assert run.inputs["request"].startswith(f"{first.number}-")
+    scene.evaluate(run, scene.honest(edition=the_board(scene.root).edition))
+    settle(scene, capsys)
+    (request,) = (one.request for one in scene.ledger().values() if one.request.pull_request == second.number)
+    assert request.mode is Mode.TEST
 
 
 def close_the_task(scene: Scene, deadline: datetime) -> None:

@@ -30,6 +30,8 @@ from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
 from scripts.bot.admission.task_tree import open_tasks
+from scripts.bot.comment.markers import Tone
+from scripts.bot.comment.write_comment import find_ours
 from scripts.bot.context import BotContext
 from scripts.bot.intake.decision import EventFacts
 from scripts.bot.intake.events import CommentEvent, Event, PullAction, PullEvent
@@ -102,7 +104,7 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         task_faults=task_faults,
         standings=boards,
         judged=_judged(_that_may_be_withdrawn(history, contents, competition), ledger),
-        happened_at=_happened_at(event, pull),
+        happened_at=now if _was_refused(event, pull, contents, context.github, now) else _happened_at(event, pull),
     )
 
 
@@ -138,6 +140,15 @@ def _happened_at(event: Event, pull: PullRequest) -> datetime:
     if isinstance(event, PullEvent):
         return event.happened_at or pull.updated_at
     return max(event.comment.created_at, pull.head_at)
+
+
+def _was_refused(event: Event, pull: PullRequest, contents: PullContents, github: GitHub, now: datetime) -> bool:
+    """Whether what looks like a lost event was refused before the deadline: its repetition is not in time."""
+    task, is_again = contents.task, isinstance(event, PullEvent) and event.happened_at
+    if not (task and is_again and task.is_open(_happened_at(event, pull)) and not task.is_open(now)):
+        return False
+    notice = find_ours(pull.number, github)[1].notice
+    return bool(notice and notice.tone is Tone.REFUSED and notice.head_sha == pull.head_sha)
 
 
 def _with_origins(contents: PullContents, competition: Competition, branch: LedgerBranch, at: datetime) -> PullContents:
