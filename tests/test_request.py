@@ -227,13 +227,10 @@ def test_a_decision_must_name_its_account_or_judgement(action: Action, about: di
         decided(1, action, **about)
 
 
-def judged(
-    digit: str, login: str = "ada", file: str = "f", gpu: str = "H100", minute: int = 0, *, accepted: bool = True
-) -> Judgement:
+def judged(digit: str, login: str = "ada", file: str = "f", gpu: str = "H100", *, accepted: bool = True) -> Judgement:
     submission = SimpleNamespace(login=login, digest=file)
-    facts = {"task": "gemm", "gpu": gpu, "submission": submission, "is_rankable": accepted, "edition": "e"}
-    at = NOW + timedelta(minutes=minute)
-    return cast(Judgement, SimpleNamespace(checksum=digit * 64, finished_at=at, **facts))
+    facts = {"task": "gemm", "gpu": gpu, "submission": submission, "is_rankable": accepted}
+    return cast(Judgement, SimpleNamespace(checksum=digit * 64, **facts))
 
 
 def test_a_withdrawn_file_counts_again_only_with_all_its_judgements() -> None:
@@ -256,18 +253,16 @@ def test_an_author_cannot_lift_a_maintainers_decision_by_withdrawing(action: Act
 
 @pytest.mark.parametrize("action", [Action.DISQUALIFY, Action.HOLD])
 def test_a_removed_file_stays_removed_when_it_is_judged_again(action: Action) -> None:
-    now = Moderated.after([decided(1, action, judgement="1" * 64)])
-    first, again = judged("1"), judged("2", login="Ada", minute=5)
-    others = [judged("3", login="bob", minute=5), judged("4", file="g", minute=5), judged("5", gpu="A100", minute=5)]
-    assert now.counted([first, judged("6", accepted=False), again, *others]) == others
-    by_the_bot = decided(1, action, judgement="1" * 64).model_copy(update={"id": "held-111111111111"})
-    assert Moderated.after([by_the_bot]).counted([first, again]) == [again], "the bot looks at each judgement anew"
-
-
-def test_a_decision_about_one_of_a_files_judgements_leaves_the_later_ones_alone() -> None:
-    now = Moderated.after([decided(1, Action.DISQUALIFY, judgement="1" * 64)])
-    other, later = judged("2"), judged("3", minute=5)
-    assert now.counted([judged("1"), other, later]) == [other, later]
+    first, again, meanwhile = judged("1"), judged("2", login="Ada"), judged("6", accepted=False)
+    others = [judged("3", login="bob"), judged("4", file="g"), judged("5", gpu="A100")]
+    about = {"judgement": "1" * 64, "whole_file": True}
+    now = Moderated.after([decided(1, action, **about)])
+    assert now.counted([first, meanwhile, again, *others]) == others
+    about_one = Moderated.after([decided(1, action, judgement="1" * 64)])
+    assert about_one.counted([first, again]) == [again]
+    lift = Action.RESTORE if action is Action.DISQUALIFY else Action.RELEASE
+    lifted = Moderated.after([decided(1, action, **about), decided(2, lift, judgement="1" * 64)])
+    assert lifted.counted([first, again]) == [first, again]
 
 
 def test_a_later_decision_lifts_only_the_earlier_one_it_concerns() -> None:

@@ -480,7 +480,8 @@ def test_a_removed_file_is_not_ranked_again(scene, action, word):
     first = first_place("ada", scene.ada.id, scene.pull.number, scene.pull.head_sha, SOURCE)
     scene.ledger.append(first, "r1")
     (judgement,) = scene.ledger.judgements().judgements
-    decision = Moderation(id="m1", action=action, judgement=judgement.checksum, reason="Copied.", by=1, at=NOW)
+    about = {"judgement": judgement.checksum, "whole_file": True}
+    decision = Moderation(id="m1", action=action, **about, reason="Copied.", by=1, at=NOW)
     scene.ledger.append_fact(decision)
     refusal = scene.resolve(scene.ask()).refusal
     assert f"this file does not count on this board ({word}): `Copied.`" in refusal

@@ -128,7 +128,7 @@ def _decide_judgements(
 ) -> None:
     with _open_writer(folder, repo, by, wanted_for(what)) as writer:
         meant = find_judgements(action, what, writer.ledger, home_of(folder) / "tasks")
-        decisions = about_judgements(action, meant, writer.ledger, now_because(reason, writer.by))
+        decisions = about_judgements(action, what, meant, writer.ledger, now_because(reason, writer.by))
         first = meant[0]
         about = f"{first.submission.login} on {first.task} / {first.gpu}"
         writer.write(decisions, f"{action.capitalize()} {about}")

@@ -5,7 +5,7 @@
     Moderated       the decisions in force: a fold over all decisions in order
 
 History of the formats
-    1   2026-11   first version; since then, `withdraw`
+    1   2026-11   first version; since then, `withdraw` and `whole_file`
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
 from harness.records.fields import Digest, Login, Moment, RecordName
 from harness.records.judgement import Judgement
-from scripts.ledger.facts import Fact
+from scripts.ledger.facts import Fact, omitted
 
 
 class KnownAccount(Fact):
@@ -62,8 +62,6 @@ REMOVED: Mapping[str, str] = {
     Action.WITHDRAW: "withdrawn by its author",
 }
 """What was done to a judgement that does not count."""
-_BY_THE_BOT = "held-"
-"""The beginning of the ids of the bot's decisions: it looks at each judgement anew, maintainers look at files."""
 
 
 class Moderation(Fact):
@@ -76,6 +74,11 @@ class Moderation(Fact):
     user_id: PositiveInt | None = None
     login: Login | None = Field(default=None, description="login of user_id at that time, for people")
     judgement: Digest | None = None
+    whole_file: bool = Field(
+        default=False,
+        exclude_if=omitted,
+        description="hold, disqualify: whether other judgements of the file on the board do not count, either",
+    )
     reason: Annotated[str, StringConstraints(min_length=1, max_length=500)]
     by: PositiveInt = Field(description="numeric id of the maintainer, or of the author who withdraws")
     at: Moment
@@ -83,11 +86,6 @@ class Moderation(Fact):
     @property
     def place(self) -> Path:
         return Path("moderation", f"{self.at.astimezone(UTC).date()}-{self.id}.json")
-
-    @property
-    def is_about_a_file(self) -> bool:
-        """Whether it also keeps later judgements of the same file from counting."""
-        return self.action in (Action.HOLD, Action.DISQUALIFY) and not self.id.startswith(_BY_THE_BOT)
 
     @model_validator(mode="after")
     def _says_whom_or_what(self) -> Self:
@@ -100,7 +98,7 @@ class Moderation(Fact):
 def hold(judgement: Judgement, reason: str, *, by: int, at: datetime) -> Moderation:
     """The decision to hold a judgement for a maintainer's review; `by` is the numeric id of an account."""
     return Moderation(
-        id=f"{_BY_THE_BOT}{judgement.checksum[:12]}",
+        id=f"held-{judgement.checksum[:12]}",
         action=Action.HOLD,
         judgement=judgement.checksum,
         reason=reason,
@@ -145,24 +143,10 @@ class Moderated:
         }
 
     def removed_files(self, judgements: Sequence[Judgement]) -> dict[tuple[str, ...], Moderation]:
-        """The decisions of maintainers about files, by `file_key`: they hold for later judgements of a file, too.
-
-        If a maintainer leaves an earlier judgement of a file alone, the decision is about one judgement, not the file.
-        """
+        """The maintainers' decisions about whole files, by `file_key`."""
         named = self.held | self.disqualified
-        about_files = [one for one in judgements if one.checksum in named and named[one.checksum].is_about_a_file]
-        if not about_files:
-            return {}
-        decided = {(_file_of(one), one.edition): named[one.checksum] for one in about_files}
-        spared = {
-            _file_of(one)
-            for one in judgements
-            if one.checksum not in named
-            and one.is_rankable
-            and (decision := decided.get((_file_of(one), one.edition)))
-            and one.finished_at <= decision.at
-        }
-        return {file: decision for (file, _), decision in decided.items() if file not in spared}
+        decided = ((_file_of(one), named[one.checksum]) for one in judgements if one.checksum in named)
+        return {file: decision for file, decision in decided if decision.whole_file}
 
     def counted(self, judgements: Sequence[Judgement]) -> list[Judgement]:
         """The judgements that count, of all of some boards."""

@@ -19,26 +19,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    PositiveInt,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, PositiveInt, model_validator
 
 from harness.records.counters import LaunchFilter
 from harness.records.fields import Digest, Login, Mode, Moment, RecordName, Sha, ShortLine
 from harness.records.verdict import Verdict
 from scripts.github.pulls import ACTIONS_BOT
-from scripts.ledger.facts import Fact
+from scripts.ledger.facts import Fact, omitted
 
 MAX_GPU_NAME = 24
 """In characters; keeps every request's id within 64."""
 
 LONGEST_JOB_S = 86_400.0
-
-_NEWER = ("fingerprint", "first_asked_at", "case", "launches")
 
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_JOB_S)]
 
@@ -72,18 +64,23 @@ class Request(Fact):
     gpu: RecordName
     mode: Mode
     case: PositiveInt | None = Field(
-        default=None, description="number of the only benchmark to profile, from 1; missing for all"
+        default=None, exclude_if=omitted, description="number of the only benchmark to profile, from 1; missing for all"
     )
     launches: LaunchFilter | None = Field(
-        default=None, description="those of a call that NVIDIA's ncu profiles; missing for the first ones"
+        default=None,
+        exclude_if=omitted,
+        description="those of a call that NVIDIA's ncu profiles; missing for the first ones",
     )
     digest: Digest | None = Field(default=None, description="SHA-256 of the file, if it was read")
     fingerprint: Digest | None = Field(
-        default=None, description="of the file without its names, comments and layout; missing if it is nobody's own"
+        default=None,
+        exclude_if=omitted,
+        description="of the file without its names, comments and layout; missing if it is nobody's own",
     )
     asked_at: Moment
     first_asked_at: Moment | None = Field(
         default=None,
+        exclude_if=omitted,
         description="time of the event that caused it; for a new attempt after a failure of ours, of the first one's; "
         "missing if that is `asked_at`",
     )
@@ -151,12 +148,6 @@ class Request(Fact):
     def is_rematch(self) -> bool:
         """Whether the bot asked for it, for a row's duel or provisional time, whatever the pull request's state."""
         return self.asked_by == ACTIONS_BOT.id
-
-    @model_serializer(mode="wrap")
-    def _as_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omit newer fields that are None, so that older files keep their bytes."""
-        fields: dict[str, Any] = handler(self)
-        return {name: value for name, value in fields.items() if value is not None or name not in _NEWER}
 
     @model_validator(mode="after")
     def _has_the_id_that_follows(self) -> Self:

@@ -123,14 +123,27 @@ def _of_author(action: Action, board: Board, login: str, ledger: Ledger) -> list
     )
 
 
-def about_judgements(action: Action, judgements: Iterable[Judgement], ledger: Ledger, why: Why) -> list[Moderation]:
-    """A decision for each of the judgements that it changes.  Raises ModerationError: it changes none of them."""
+def about_judgements(
+    action: Action, what: str, judgements: Iterable[Judgement], ledger: Ledger, why: Why
+) -> list[Moderation]:
+    """A decision for each of the judgements that it changes.
+
+    Args:
+        what: the name that led to them.  TASK/GPU/LOGIN is about the file: its later judgements don't count, either.
+
+    Raises:
+        ModerationError: it changes none of them.
+    """
+    whole_file = action in (Action.HOLD, Action.DISQUALIFY) and bool(_ROW.fullmatch(what))
     place, adds, state = _EFFECTS[action]
     is_in = getattr(Moderated.after(ledger.moderations()), place)
     changed = [one for one in judgements if (one.checksum in is_in) is not adds]
     if not changed:
         raise ModerationError(f"nothing to change: it {state}; `pullrank moderate list` shows all")
-    return [Moderation(id=_new_id(action), action=action, judgement=one.checksum, **vars(why)) for one in changed]
+    return [
+        Moderation(id=_new_id(action), action=action, judgement=one.checksum, whole_file=whole_file, **vars(why))
+        for one in changed
+    ]
 
 
 def about_author(action: Action, user_id: int, login: str | None, ledger: Ledger, why: Why) -> Moderation:
