@@ -15,7 +15,7 @@ from scripts.cli import run
 from scripts.competition.settings import Ban
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
-from scripts.ledger.moderation import Action, Moderated, Moderation
+from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
 from scripts.pages.publishing.publish import build_site
 from tests.competition import ROOT, SOURCE, Scene
 
@@ -285,13 +285,25 @@ def test_the_list_shows_decisions_in_force(ledger, capsys) -> None:
         (["ban", "nobody"], "no participant has the login 'nobody'"),
         (["ban", "bbob"], "did you mean 'bob'?"),
         (["unban", "bob"], "bob is not banned"),
+        (["ban", "0"], "no participant has the login '0'"),
+        (["disqualify", "judgements/torn.json"], "judgements/torn.json: not JSON"),
     ],
 )
 def test_a_decision_without_a_valid_target_is_refused(ledger, capsys, words, message) -> None:
+    (ledger.path / "judgements/torn.json").write_text('{"format": ')
     moderate(*words, *there(ledger), code=2)
     said = capsys.readouterr().err
     assert message in said and "Traceback" not in said
     assert not ledger.moderations().facts
+
+
+def test_a_number_that_is_one_accounts_id_and_anothers_login_is_refused(ledger, capsys) -> None:
+    ledger.append_account(KnownAccount(user_id=99, login="12345", first_seen=datetime(2026, 11, 2, tzinfo=UTC)))
+    moderate("ban", "12345", *there(ledger), code=2)
+    assert "12345 is also the login of account 99: write id:12345 or 99" in capsys.readouterr().err
+    moderate("ban", "99", *there(ledger))
+    moderate("ban", "id:12345", *there(ledger))
+    assert [(one.user_id, one.login) for one in ledger.moderations()] == [(99, "12345"), (12345, None)]
 
 
 def test_a_repeated_decision_or_one_without_author_or_reason_is_refused(ledger, capsys) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.records.errors import PullRankError, did_you_mean
 from harness.records.fields import LOGIN
-from harness.records.judgement import Judgement
+from harness.records.judgement import Judgement, JudgementError
 from harness.task.task import Board
 from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger
@@ -100,7 +100,10 @@ def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> l
 def _checksum_in(name: str, ledger: Ledger) -> str:
     for path in (ledger.path / name, Path(name)):
         if path.is_file():
-            return Judgement.from_json(path.read_bytes()).checksum
+            try:
+                return Judgement.from_json(path.read_bytes()).checksum
+            except JudgementError as error:
+                raise ModerationError(f"{name}: {error}") from None
     raise ModerationError(f"{name}: no such file in {ledger.path}")
 
 
@@ -155,12 +158,20 @@ def about_author(action: Action, user_id: int, login: str | None, ledger: Ledger
 
 
 def find_author(who: str, ledger: Ledger) -> tuple[int, str | None] | None:
-    """Numeric id and login of a participant; any id is accepted, known or not; None for an unknown login."""
+    """Numeric id and login of a participant; any id is accepted, known or not; None for an unknown login.
+
+    Raises:
+        ModerationError: the number is an id and another account's login.
+    """
     accounts = ledger.accounts().facts
-    if who.isdecimal() and who.isascii():
-        known = next((one for one in accounts if one.user_id == int(who)), None)
-        return int(who), known.login if known else None
-    owner = find_owner(accounts, who)
+    number, owner = who.removeprefix("id:"), find_owner(accounts, who)
+    if number.isdecimal() and number.isascii() and int(number):
+        if owner and owner.user_id != int(number):
+            raise ModerationError(
+                f"{who} is also the login of account {owner.user_id}: write id:{number} or {owner.user_id}"
+            )
+        known = next((one for one in accounts if one.user_id == int(number)), None)
+        return int(number), known.login if known else None
     return (owner.user_id, owner.login) if owner else None
 
 
