@@ -41,6 +41,7 @@ from scripts.github.pulls import ACTIONS_BOT, Account, ChangedFile, PullRequest,
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
+from scripts.ledger.names import Choose
 from scripts.ledger.request import RETRY, Ending, EndState, Request, make_id
 from tests.competition import FASTER, SOURCE, Scene, of_its_board, path_of, the_board, two_boards
 from tests.github_server import Failure, Pull
@@ -589,6 +590,28 @@ def test_the_reconciler_respects_a_ban_that_comes_during_its_work(scene: Scene) 
         decide(scene, Action.BAN)
         assert act(steps[0], context, now).endswith("its author is banned")
     assert not pull.merged_at
+
+
+def test_a_withdrawal_makes_the_reconciler_read_its_board_only(
+    scene: Scene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    scene.world.add_comment(pull.number, scene.alice, "/withdraw")
+    scene.intake()
+    head = scene.world.git.find_commit("ledger")
+    more = scene.world.git.commit({"judgements/sort/CPU/ada/1.json": "{}"}, parent=head)
+    scene.world.git.set_ref("refs/heads/ledger", more)
+    read: list[set[str]] = []
+    real = LedgerBranch.check_out
+
+    def noting(branch: LedgerBranch, choose: Choose) -> None:
+        read.append({name.split("/")[1] for name in choose(branch.names) if name.startswith("judgements/")})
+        real(branch, choose)
+
+    monkeypatch.setattr(LedgerBranch, "check_out", noting)
+    settle(scene, capsys)
+    assert set().union(*read) == {"vectoradd"}
 
 
 def decide(scene: Scene, action: Action) -> None:

@@ -5,7 +5,7 @@
     Moderated       the decisions in force: a fold over all decisions in order
 
 History of the formats
-    1   2026-11   first version; since then, `withdraw` and `whole_file`
+    1   2026-11   first version; since then, `withdraw`, `whole_file`, `task` and `gpu`
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
@@ -74,6 +74,8 @@ class Moderation(Fact):
     user_id: PositiveInt | None = None
     login: Login | None = Field(default=None, description="login of user_id at that time, for people")
     judgement: Digest | None = None
+    task: RecordName | None = Field(default=None, exclude_if=omitted, description="of the judgement, if known")
+    gpu: RecordName | None = Field(default=None, exclude_if=omitted, description="of the judgement, if known")
     whole_file: bool = Field(
         default=False,
         exclude_if=omitted,
@@ -97,14 +99,13 @@ class Moderation(Fact):
 
 def hold(judgement: Judgement, reason: str, *, by: int, at: datetime) -> Moderation:
     """The decision to hold a judgement for a maintainer's review; `by` is the numeric id of an account."""
-    return Moderation(
-        id=f"held-{judgement.checksum[:12]}",
-        action=Action.HOLD,
-        judgement=judgement.checksum,
-        reason=reason,
-        by=by,
-        at=at,
-    )
+    return about(judgement, Action.HOLD, id=f"held-{judgement.checksum[:12]}", reason=reason, by=by, at=at)
+
+
+def about(judgement: Judgement, action: Action, **fields: Any) -> Moderation:
+    """A decision about a judgement."""
+    named: dict[str, Any] = {"judgement": judgement.checksum, "task": judgement.task, "gpu": judgement.gpu}
+    return Moderation(action=action, **named, **fields)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,9 +118,10 @@ def _reopened_tasks(statuses: Iterable[RequestStatus], root: Path, now: datetime
 
 def _active_boards(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:
     """The boards whose rows may be due to be judged again: reading all boards would take too long."""
-    if any(decision.at >= since for decision in branch.ledger.moderations()):
+    decided = [one for one in branch.ledger.moderations() if one.at >= since and one.judgement]
+    if not all(one.task and one.gpu for one in decided):
         return boards_in(branch.names)
-    return {
+    return {(one.task, one.gpu) for one in decided if one.task and one.gpu} | {
         (one.request.task, one.request.gpu)
         for one in statuses
         if one.request.is_ranked and (one.ending.at >= since if one.ending else one.request.is_rematch)
