@@ -717,6 +717,21 @@ def test_the_reconciler_reports_foreign_ledger_pushes_except_decisions(
     assert "github-actions" not in settle(scene, capsys)
 
 
+def test_a_forged_push_is_found_behind_many_of_the_bots(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    carol = scene.world.add_user("carol", permission="write")
+    with LedgerBranch(scene.server.git_url, token=scene.world.personal_token(carol).value) as branch:
+        branch.ledger.append_account(KnownAccount(user_id=7, login="mallory", first_seen=datetime.now(UTC)))
+        branch.commit("By hand")
+    (push,) = scene.world.activity
+    many = [replace(push, id=-number, actor=scene.world.bot) for number in range(1, 321)]
+    scene.world.activity += many
+    before = len(scene.server.requests("GET */activity"))
+    assert f"carol (account {carol.id}) pushed" in settle(scene, capsys)
+    assert len(scene.server.requests("GET */activity")) == before + 4
+    scene.world.activity += [replace(one, id=one.id - 1000) for one in many * 4]
+    assert "were not looked at: there were too many" in settle(scene, capsys)
+
+
 def test_the_reconciler_delivers_an_undelivered_result(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     pull = opened(scene)
     scene.intake()

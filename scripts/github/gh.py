@@ -106,10 +106,15 @@ class GitHub(Wire):
 
     # Branches
 
-    def pushes(self, branch: str) -> tuple[Push, ...]:
-        """The newest 100 changes of a branch, newest first."""
+    def pushes(self, branch: str, since: datetime) -> tuple[Push, ...]:
+        """The changes of a branch, newest first: at least 100, and all since a time, but no more than 1,000."""
         path = f"/activity?ref={_part(f'refs/heads/{branch}')}&per_page={PER_PAGE}"
-        return tuple(map(Push.of, items(self.ask("GET", path))))
+        found: list[Push] = []
+        for page in self.linked_pages(path):
+            found += map(Push.of, page)
+            if not found or found[-1].at < since:
+                break
+        return tuple(found)
 
     # People
 

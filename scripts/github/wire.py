@@ -29,6 +29,8 @@ API = "https://api.github.com"
 API_VERSION = "2022-11-28"
 MAX_PAGES = MAX_LISTED // PER_PAGE
 LONGEST_DOWNLOAD_S = 600.0
+_NEXT = re.compile(r'<[^>?]*\?([^>]*)>; rel="next"')
+"""The query of the link to the next page."""
 
 _REPEATABLE = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 _ADDING = re.compile(r".*/check-runs/[0-9]+")
@@ -173,6 +175,17 @@ class Wire:
             yield from members
             if len(members) < PER_PAGE:
                 return
+
+    def linked_pages(self, path: str) -> Iterator[list[object]]:
+        """The pages of a list that GitHub pages by links, at most `MAX_PAGES`, fetched lazily."""
+        where, _, query = (self._root + path).partition("?")
+        for _ in range(MAX_PAGES):
+            members, headers = self._send("GET", f"{where}?{query}")
+            yield list(items(members))
+            link = _NEXT.search(headers.get("link", ""))
+            if not link:
+                return
+            query = link[1]
 
     def download(self, path: str, max_bytes: int, what: str) -> bytes:
         """Download a file that a path redirects to, without the token: it is on another host.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from typing import Any
+from urllib.parse import urlencode
 
 from tests.github_server import shapes
 from tests.github_server.git import Entry
@@ -162,9 +163,16 @@ def _ref(call: Call, ref: str) -> Json:
 
 @route("GET /activity", "contents:read")
 def list_activity(call: Call) -> Answer:
-    """Newest first."""
-    ref = call.query.get("ref", "")
-    return call.page([one for one in reversed(call.world.activity) if ref in ("", one.ref)], _activity)
+    """Newest first, paged by links."""
+    ref, size = call.query.get("ref", ""), min(int(call.query.get("per_page", "30")), 100)
+    found = [one for one in reversed(call.world.activity) if ref in ("", one.ref)]
+    begin = next((at for at, one in enumerate(found, 1) if f"A{one.id}" == call.query.get("after")), 0)
+    page = found[begin : begin + size]
+    link = ""
+    if len(found) > begin + size:
+        query = urlencode({"ref": ref, "per_page": size, "after": f"A{page[-1].id}"})
+        link = f'<https://api.github.com/repositories/1/activity?{query}>; rel="next"'
+    return Answer(body=[_activity(one) for one in page], headers={"Link": link} if link else {})
 
 
 def _activity(one: Activity) -> Json:

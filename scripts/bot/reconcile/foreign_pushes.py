@@ -14,7 +14,7 @@ from scripts.bot.context import BotContext
 from scripts.common.git_command import GitError
 from scripts.common.text import inline
 from scripts.github.fork import Fork
-from scripts.github.pulls import ACTIONS_BOT, ChangedFile, GitHubError, Push
+from scripts.github.pulls import ACTIONS_BOT, MAX_LISTED, ChangedFile, GitHubError, Push
 from scripts.ledger.branch import BRANCH
 
 LOOK_BACK = timedelta(days=1)
@@ -22,14 +22,22 @@ MAX_NAMED = 3
 _USUAL = ("moderation/", "README.md")
 
 
-def find_foreign_pushes(context: BotContext, now: datetime) -> Iterator[str]:
-    """A line for each push of the last day that changed more than decisions, and is not the bot's."""
-    github = context.github
+def find_foreign_pushes(context: BotContext, last_at: datetime | None, now: datetime) -> Iterator[str]:
+    """A line for each push of the last day that changed more than decisions, and is not the bot's.
+
+    Args:
+        last_at: when the last run that succeeded began.  With more than 100 pushes a day, only those since then are
+            read.
+    """
+    github, since = context.github, now - LOOK_BACK
     try:
-        recent = [push for push in github.pushes(BRANCH) if push.at >= now - LOOK_BACK]
+        pushes = github.pushes(BRANCH, max(since, last_at or since))
     except GitHubError as error:
         yield f"ledger: who pushed to it could not be read: {error}"
         return
+    if len(pushes) >= MAX_LISTED and pushes[-1].at >= max(since, last_at or since):
+        yield f"ledger: the pushes before {pushes[-1].at:%Y-%m-%d %H:%M} UTC were not looked at: there were too many"
+    recent = [push for push in pushes if push.at >= since]
     theirs = [push for push in recent if not github.is_me(push.actor) and push.actor.id != ACTIONS_BOT.id]
     if theirs:
         with context.open_fork() as fork:

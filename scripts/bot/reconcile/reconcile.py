@@ -91,7 +91,7 @@ def run(context: BotContext, now: datetime | None = None) -> Iterator[str]:
         yield f"{left_out} events are left to the next run, after {LONGEST_S // 60:.0f} minutes of this one"
     if lost and (reason := _why_events_are_lost(context.github)):
         yield reason
-    yield from find_foreign_pushes(context, at)
+    yield from find_foreign_pushes(context, facts.last_at, at)
     if trouble:
         raise trouble
 
