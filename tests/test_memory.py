@@ -120,6 +120,23 @@ def test_a_player_is_ended_for_memory_that_is_provably_its_own(sandbox, hoard):
     assert foul.message.endswith("GiB of memory; the limit is 0.5 GiB.")
 
 
+ENDS_FIRST = """
+    import os, socket, time
+    if os.fork() == 0:
+        time.sleep(0.2)
+        hoard = bytearray(b'1') * (700 << 20)
+        time.sleep(60)
+    socket.socket(fileno=os.dup(900)).send(b'')
+    time.sleep(60)
+"""
+
+
+@pytest.mark.walls
+def test_a_player_is_watched_while_the_referee_waits_for_its_end(sandbox):
+    foul = end_of(sandbox, ENDS_FIRST)
+    assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+
+
 HIDDEN = """
     import os, socket
     sender, receiver = socket.socketpair()

@@ -2,6 +2,7 @@
 
 import resource
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -97,6 +98,14 @@ def compute_and_allocate() -> torch.Tensor:
     while time.process_time() < end:
         pass
     return torch.empty(2**26)
+
+
+@pytest.mark.parametrize("view", [torch.Tensor.conj, lambda x: x.conj().imag, torch.Tensor.mH.__get__])
+def test_a_kernel_gets_the_values_of_a_lazily_conjugated_tensor(view: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    seen = view(torch.tensor([[1 + 2j, 3 - 4j], [5j, 6]]))
+    (tensor,) = flatten(seen).tensors
+    sent = torch.frombuffer(bytearray(tensor.untyped_storage()), dtype=tensor.dtype)
+    assert torch.equal(sent[tensor.storage_offset() :].as_strided(tensor.shape, tensor.stride()), seen.resolve_conj())
 
 
 def test_memory_in_the_gaps_of_a_tensor_never_reaches_the_player() -> None:

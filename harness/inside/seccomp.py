@@ -67,7 +67,7 @@ _CLONE, _CLONE3, _PRCTL, _FCNTL = (56, 220), (435, 435), (157, 167), (72, 25)
 _KILL, _TKILL, _TGKILL = (62, 129), (200, 130), (234, 131)
 _RT_SIGQUEUEINFO, _RT_TGSIGQUEUEINFO = (129, 138), (297, 240)
 _SIGCONT = 18
-_SOCKET, _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = (41, 198), 1, 2, 10, 16
+_SOCKET, _SOCKETPAIR, _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = (41, 198), (53, 199), 1, 2, 10, 16
 _IOCTL, _SCHED_SETAFFINITY, _SETSID = (16, 29), (203, 122), (112, 157)
 _SYNC, _SYNCFS, _FADVISE = (162, 81), (306, 267), (221, 223)
 _MADVISE, _MADV_COLLAPSE = (28, 233), 25
@@ -115,7 +115,8 @@ def program(*, has_loopback: bool = False) -> bytes:
     families = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK) if has_loopback else (_AF_UNIX,)
     # No network at all: vsock reaches the host through every namespace, a port remembers its last owner, and a
     # lingering socket, sent to the referee, would block it.
-    code += _with_argument(_SOCKET[column], _ARG0, _allow_only(families, _ERRNO | errno.EAFNOSUPPORT))
+    for call, allowed in ((_SOCKET, families), (_SOCKETPAIR, (_AF_UNIX,))):
+        code += _with_argument(call[column], _ARG0, _allow_only(allowed, _ERRNO | errno.EAFNOSUPPORT))
     code += _with_argument(_CLONE[column], _ARG0, _clone_checks(eperm))
     # Only SIGCONT: torch's own multiprocessing sets it to SIGINT.
     at_parents_death = _with_argument(_SET_PDEATHSIG, _ARG1, _refuse_values((_SIGCONT,), eperm))

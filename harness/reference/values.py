@@ -100,7 +100,7 @@ def _flatten(node: Any, result: Flattened, depth: int = 0) -> Any:
 
 def _compact(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """The tensor in memory of its own, because gaps between its elements are transferred as well."""
-    tensor = tensor.detach()
+    tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.dtype not in _NAMES or tensor.layout is not torch.strided or tensor.dim() > MAX_DIMENSIONS:
         what = f"a tensor of dtype {tensor.dtype}, layout {tensor.layout} and {tensor.dim()} dimensions"
         raise UnsupportedInput(what)

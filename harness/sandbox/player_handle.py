@@ -316,6 +316,8 @@ class PlayerHandle:
             is_gone = self.is_gone  # first, because the keeper reports the status before it ends
             if (status := self.find_status()) is not None:
                 return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status, self.log))
+            if self._memory:
+                self._memory.check()
             time.sleep(0.001)
         return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection or sent the referee an empty message.")
 
