@@ -17,6 +17,7 @@ from harness.processes.memory import LimitedMemory
 from harness.processes.watched_memory import Meminfo, WatchedMemory
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
+from harness.reference.spare_memory import too_large
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 
 pytestmark = pytest.mark.alone
@@ -159,6 +160,27 @@ def test_hidden_memory_is_proved_by_the_players_end_on_a_full_machine(sandbox):
             player._memory.sources[0].look()
     assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
     assert caught.value.message == "Used all of the machine's memory; the limit is 0.5 GiB."
+
+
+def run_out_beside(sandbox, source):
+    """Let the referee run out of memory while a player lives that has loaded this."""
+    with sandbox.start_player(entry(source)) as player:
+        assert isinstance(load(player), Loaded)
+        raise too_large("generate_input")
+
+
+@pytest.mark.walls
+def test_a_player_that_hides_memory_is_blamed_if_the_referee_finds_too_little(sandbox):
+    with pytest.raises(Foul) as caught:
+        run_out_beside(sandbox, HIDDEN)
+    assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+
+
+@pytest.mark.walls
+def test_a_case_that_is_too_large_is_not_blamed_on_the_player(sandbox, monkeypatch):
+    monkeypatch.setattr(watched_memory, "_RETURN_S", 0.5)
+    with pytest.raises(JudgeError, match="generate_input ran out of memory"):
+        run_out_beside(sandbox, "")
 
 
 UNREAD = """

@@ -21,6 +21,7 @@ from harness.processes import cgroup
 from harness.processes.card_watch import CardWatch
 from harness.processes.freezer import CgroupFreezer, Freezer
 from harness.processes.watched_memory import USABLE_BYTES, WatchedMemory, machine_ran_out
+from harness.records.errors import MemoryShortage
 from harness.records.verdict import Foul, Verdict
 
 _MOST_SHARE = 0.75
@@ -70,6 +71,11 @@ class Memory:
     def check_kill(self) -> None:
         for source in self.sources:
             source.check_kill()
+
+    def suspect(self, shortage: MemoryShortage) -> Foul | MemoryShortage:
+        """The error if memory runs out beside the player, which can hide some where no cgroup counts it."""
+        watched = (source for source in self.sources if isinstance(source, WatchedMemory))
+        return next((source.suspect(shortage) for source in watched), shortage)
 
     def expect_end(self) -> None:
         for source in self.sources:

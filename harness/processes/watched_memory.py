@@ -20,7 +20,7 @@ from typing import Self
 
 from harness.processes import cgroup
 from harness.processes.freezer import Freezer
-from harness.records.errors import JudgeError
+from harness.records.errors import JudgeError, MemoryShortage
 from harness.records.verdict import Foul, Verdict
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -162,6 +162,8 @@ class WatchedMemory(MeasuredMemory):
         self._killed_before = _killed_by_the_kernel()
         self._left_at = -math.inf, 0
         """When the machine was last checked while its memory was tight, and what was left then."""
+        self._shortage: MemoryShortage | None = None
+        """Why the player is suspected, if it is because the referee found too little memory."""
 
     def look(self) -> None:
         machine = self._check_machine()
@@ -204,7 +206,11 @@ class WatchedMemory(MeasuredMemory):
         return self._cached_bytes() - self._cached_before
 
     def _disproof(self) -> JudgeError:
-        return machine_ran_out()
+        return self._shortage or machine_ran_out()
+
+    def suspect(self, shortage: MemoryShortage) -> Foul:
+        self._shortage = shortage
+        return self._suspect()
 
     def check_kill(self) -> None:
         if self._was_killed:

@@ -37,6 +37,10 @@ class JudgeError(PullRankError):
     exit_code = 3
 
 
+class MemoryShortage(JudgeError):
+    """The referee found too little memory: the case is too large, or something else holds the machine's memory."""
+
+
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """Suffix for a message about an unknown word: `; did you mean 'geom'?`, or "" if no name is close."""
     word, known = word.casefold(), {name.casefold(): name for name in names if len(name) > 1}

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from harness.processes.watched_memory import USABLE_BYTES, Meminfo
-from harness.records.errors import JudgeError
+from harness.records.errors import MemoryShortage
 
 _SHARE = 0.9
 """The share of the available memory that the referee may allocate in a block."""
@@ -39,7 +39,7 @@ class SpareMemory:
         has_limit: whether the limit holds from the beginning of a block.  A GPU's driver may reserve more than that.
 
     Raises:
-        JudgeError: at the end of a block in which an allocation failed.
+        MemoryShortage: at the end of a block in which an allocation failed.
     """
 
     def __init__(self, *, has_limit: bool = True) -> None:
@@ -89,9 +89,9 @@ def ran_out(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (type(error) is RuntimeError and bool(_TORCHS_ERROR.match(str(error))))
 
 
-def too_large(who: str) -> JudgeError:
+def too_large(who: str) -> MemoryShortage:
     """The error for a case that does not fit."""
-    return JudgeError(
+    return MemoryShortage(
         f"{who} ran out of memory: inputs and output of a case may take a third of a machine's memory, and this one "
         f"has {USABLE_BYTES / _GIB:.3g} GiB; make the case smaller, or use a machine with more memory"
     )

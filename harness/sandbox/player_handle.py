@@ -36,7 +36,7 @@ from harness.inside.protocol import (
 from harness.processes import freezer
 from harness.processes.memory import Memory, memory_of
 from harness.processes.starvation import LostTime
-from harness.records.errors import JudgeError
+from harness.records.errors import JudgeError, MemoryShortage
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox.confinement import Confinement
 from harness.sandbox.health import Health
@@ -307,6 +307,10 @@ class PlayerHandle:
             self._memory.check(now=now)
         finally:
             self.extra_s += time.monotonic() - began
+
+    def suspect(self, shortage: MemoryShortage) -> Foul | MemoryShortage:
+        """The error for a shortage beside the player.  If the player is blamed, its end must prove it."""
+        return self._memory.suspect(shortage) if self._memory else shortage
 
     def died(self) -> Foul:
         """Why the process ended by itself, as its keeper reports it."""
