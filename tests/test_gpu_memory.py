@@ -133,6 +133,31 @@ def test_gpu_memory_held_by_another_process_voids_the_judging(sandbox, ledger, m
         exits.close()
 
 
+GOES_UP_AND_DOWN = """
+        import threading
+        def hold():
+            name = "{ledger}/" + str(os.getpid())
+            for number in range(1000000):
+                with open(name + ".new", "w") as file:
+                    file.write(str({gib} * (900 + 200 * (number % 2)) // 1000))
+                os.replace(name + ".new", name)
+        threading.Thread(target=hold, daemon=True).start()
+        time.sleep(0.5)
+"""
+
+
+def test_a_player_whose_gpu_memory_goes_up_and_down_never_voids_its_judging(sandbox, ledger, monkeypatch):
+    monkeypatch.setattr(watched_memory, "_RETURN_S", 0.2)
+    verdicts = set()
+    for _ in range(8):
+        try:
+            with sandbox.start_player(holding(ledger, 0.9, GOES_UP_AND_DOWN.format(ledger=ledger, gib=GIB))) as player:
+                verdicts.add(type(load(player)))
+        except Foul as foul:
+            verdicts.add(foul.verdict)
+    assert verdicts <= {Loaded, Verdict.MEMORY_LIMIT_EXCEEDED} and Verdict.MEMORY_LIMIT_EXCEEDED in verdicts
+
+
 def test_a_gpu_that_falls_off_the_bus_is_not_the_players_fault(sandbox, ledger):
     with sandbox.start_player(holding(ledger, 0.5, "pass")) as player:
         assert isinstance(load(player), Loaded)

@@ -7,6 +7,7 @@ import os
 import textwrap
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -181,6 +182,18 @@ def test_a_case_that_is_too_large_is_not_blamed_on_the_player(sandbox, monkeypat
     monkeypatch.setattr(watched_memory, "_RETURN_S", 0.5)
     with pytest.raises(JudgeError, match="generate_input ran out of memory"):
         run_out_beside(sandbox, "")
+
+
+@pytest.mark.walls
+def test_a_process_that_lets_the_kernel_end_others_in_its_place_breaks_a_rule(sandbox):
+    with sandbox.start_player(entry("")) as player:
+        assert isinstance(load(player), Loaded)
+        (source,) = player._memory.sources
+        source.look()
+        Path(f"/proc/{player.pid}/oom_score_adj").write_text("0")
+        with pytest.raises(Foul) as caught:
+            source.look()
+    assert caught.value.verdict is Verdict.SECURITY_VIOLATION
 
 
 UNREAD = """

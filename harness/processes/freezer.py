@@ -47,6 +47,9 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 class Freezer(Protocol):
     """Stops and resumes one player."""
 
+    is_stopped: bool
+    """Whether it was stopped, or is being stopped, and not resumed since."""
+
     def stop(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Return when every process of the player has stopped.
 
@@ -84,6 +87,7 @@ class CgroupFreezer:
         self, parent: Path, pid: int, limits: cgroup.CgroupLimits | None = None, *, shares_core: bool = False
     ) -> None:
         self._shares_core = shares_core
+        self.is_stopped = False
         # Players see the name.  Pids and times would tell them apart by the order of play.
         self.folder = parent / f"player-{secrets.token_hex(8)}"
         self.folder.mkdir()
@@ -95,6 +99,7 @@ class CgroupFreezer:
 
     def stop(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         os.pwrite(self._freeze, b"1", 0)
+        self.is_stopped = True
         patience = _Stopping(meanwhile)
         while b"frozen 1" not in os.pread(self._events, 256, 0):
             patience.wait_on()
@@ -103,6 +108,7 @@ class CgroupFreezer:
 
     def resume(self) -> None:
         os.pwrite(self._freeze, b"0", 0)
+        self.is_stopped = False
 
     def processes(self) -> list[int]:
         # The kernel returns at most a page at a time, which holds 512 pids of seven digits.
@@ -129,8 +135,10 @@ class SignalFreezer:
         self.keeper = keeper
         self.player = player
         self.stopped: frozenset[int] = frozenset()
+        self.is_stopped = False
 
     def stop(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.is_stopped = True
         patience = _Stopping(meanwhile)
         before: dict[int, bool] = {}
         while True:
@@ -149,7 +157,7 @@ class SignalFreezer:
             patience.wait_on()
 
     def resume(self) -> None:
-        stopped, self.stopped = self.stopped, frozenset()
+        stopped, self.stopped, self.is_stopped = self.stopped, frozenset(), False
         for pid in stopped:
             _signal(pid, signal.SIGCONT)
 

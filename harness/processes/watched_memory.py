@@ -162,12 +162,16 @@ class WatchedMemory(MeasuredMemory):
         self._killed_before = _killed_by_the_kernel()
         self._left_at = -math.inf, 0
         """When the machine was last checked while its memory was tight, and what was left then."""
+        self._oom_score = _oom_score_of(player)
         self._shortage: MemoryShortage | None = None
         """Why the player is suspected, if it is because the referee found too little memory."""
 
     def look(self) -> None:
         machine = self._check_machine()
         processes = self._freezer.processes()
+        if any(_oom_score_of(pid) < self._oom_score for pid in processes):
+            # It could on a GPU's board, where /proc is writable.  The kernel would end other programs in its place.
+            raise Foul(Verdict.SECURITY_VIOLATION, "A process wrote to /proc/self/oom_score_adj.")
         # An upper bound: it counts pages shared by forks once for each process, and shared memory of other programs.
         most = sum(map(self._resident_bytes, processes)) + max(0, machine.unowned - self._before.unowned)
         most += max(0, machine.swapped - self._before.swapped)
@@ -292,6 +296,14 @@ def _open_bytes(processes: Collection[int]) -> int:
                     if facts.st_dev == memfds:
                         found[facts.st_ino] = facts.st_blocks * 512
     return sum(found.values())
+
+
+def _oom_score_of(pid: int) -> int:
+    """How likely the kernel is to end the process when memory runs out, up to 1000; 1000 if it has ended."""
+    try:
+        return int(_read(f"/proc/{pid}/oom_score_adj"))
+    except OSError:
+        return 1000
 
 
 def _killed_by_the_kernel() -> int:
