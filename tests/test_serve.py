@@ -1,5 +1,6 @@
 """The static server of `pullrank site serve`."""
 
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.records.errors import PullRankError
+from scripts.cli import run
 from scripts.pages.publishing.serve import site_server, url_of
 
 
@@ -53,3 +55,16 @@ def test_the_server_names_a_port_that_is_taken(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("")
     with site_server(tmp_path) as first, pytest.raises(PullRankError, match=r"port \d+ .*--port 0"):
         site_server(tmp_path, first.server_address[1])
+
+
+def test_a_demo_without_its_port_judges_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run(["demo", "--port", str(port)]) == 2
+    said = capsys.readouterr()
+    assert f"port {port} of 127.0.0.1: Address already in use; --port 0 picks a free one" in said.err and not said.out
+    for command in ("demo", "site serve"):
+        assert run([*command.split(), "--port", "70000"]) == 2
+        assert "70000 is not in the range" in capsys.readouterr().err

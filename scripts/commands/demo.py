@@ -92,7 +92,7 @@ BENCHMARKS = {
 
 @click.command()
 @click.option("--serve/--no-serve", default=True, help="Serve the site until Ctrl-C. Default: --serve.")
-@click.option("--port", default=0, help="Port on 127.0.0.1. Default: any free port.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: any free port.")
 @click.option("--out", type=PATH, help="Keep ledger, tasks, submissions and site in this new folder.")
 def demo(serve: bool, port: int, out: Path | None) -> int:
     """Run a whole competition on this machine and show its leaderboard.
@@ -102,8 +102,11 @@ def demo(serve: bool, port: int, out: Path | None) -> int:
     Example: pullrank demo --no-serve --out demo
     """
     from harness.shared_sandbox import share_sandbox
+    from scripts.pages.publishing.serve import require_port
 
     require_clone("demo")
+    if serve:
+        require_port(port)  # before a minute of work
     with _scratch_folder(out) as folder:
         competition = DemoCompetition(folder, tasks_of(ENTRIES, folder / "tasks"), faults=_wall_faults())
         with share_sandbox():

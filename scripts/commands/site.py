@@ -105,7 +105,7 @@ def build(
 
 @site.command()
 @click.argument("folder", type=PATH, default=SITE)
-@click.option("--port", default=0, help="Port on 127.0.0.1. Default: any free port.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: any free port.")
 def serve(folder: Path, port: int) -> None:
     """Serve a built site on this machine until Ctrl-C.
 

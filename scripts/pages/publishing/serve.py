@@ -9,6 +9,8 @@ from typing import Any
 
 from harness.records.errors import PullRankError
 
+_HOST = "127.0.0.1"
+
 
 class _Handler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base's names)
@@ -55,10 +57,19 @@ def site_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
     """
     if not (folder / "index.html").is_file():
         raise PullRankError(f"{folder} has no site; build one first: pullrank site build --out {folder}")
+    return _bound(port, folder)
+
+
+def require_port(port: int) -> None:
+    """Raises PullRankError: no server can have this port now."""
+    _bound(port).server_close()
+
+
+def _bound(port: int, folder: Path = Path()) -> ThreadingHTTPServer:
     try:
-        return _Server(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
+        return _Server((_HOST, port), partial(_Handler, directory=str(folder)))
     except OSError as error:
-        raise PullRankError(f"port {port} of 127.0.0.1: {error.strerror}; --port 0 picks a free one") from None
+        raise PullRankError(f"port {port} of {_HOST}: {error.strerror}; --port 0 picks a free one") from None
 
 
 def url_of(server: ThreadingHTTPServer) -> str:
