@@ -125,14 +125,17 @@ def _headline(news: NewsResult) -> str:
 
 def _time_and_gain(news: NewsResult) -> str:
     time = f"**{format_interval(news.who.score_us)}**"
-    if news.kind is NewsKind.RECORD and news.gain is not None:
+    if news.kind is NewsKind.RECORD and news.over:
+        if news.gain is None:
+            return f"{time}; the file of {escape(news.over)} failed in the duel"
         own = news.over.lower() == news.who.login.lower()
         return f"{time}, speedup {gain(news.gain)} over {'their own record' if own else escape(news.over)}"
     if news.kind is NewsKind.TOP_THREE and news.who.note:
         return f"{time}; {escape(news.who.note)}"
     if news.kind is NewsKind.TOP_THREE and news.who.rank > 1:
         slower = lost(1 + news.who.gap)
-        return f"{time}, {slower} {'than' if slower.endswith('er') else 'as'} {escape(news.podium[0].login)}"
+        word = "than" if slower.endswith("er") else "over" if slower.startswith("speedup") else "as"
+        return f"{time}, {slower} {word} {escape(news.podium[0].login)}"
     return time
 
 

@@ -109,7 +109,7 @@ def _ahead(board: BoardFacts, row: RowFacts) -> str:
         return plain(row.note)
     ahead = board.ahead_of(row)
     if row.champion or not ahead:
-        return "" if row.champion else f"tied with {board.rows[0].login}, who was earlier"
+        return "" if row.champion else f"tied with {board.rows[0].login}, who is first"
     return f"{ahead.login} ({format_gap(row.gap_to(ahead))})"
 
 
@@ -144,4 +144,7 @@ def _compared(mine: Interval, theirs: Interval, *, is_tied: bool) -> tuple[str, 
 def _verdict(one: RowFacts, other: RowFacts) -> str:
     first, second = sorted((one, other), key=lambda row: row.rank)
     ranks = f"{first.login} has rank {first.rank}, {second.login} rank {second.rank}"
-    return f"{ranks}; they are tied, so the earlier entry ranks higher" if one.is_tied_with(other) else ranks
+    if not one.is_tied_with(other):
+        return ranks
+    why = "only a won duel takes first place" if first.champion else "the earlier entry ranks higher"
+    return f"{ranks}; they are tied, and {why}"

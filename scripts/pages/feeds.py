@@ -75,7 +75,7 @@ def _feed(site: Site, path: str, title: str, page: str, marks: Sequence[Mark]) -
 
 def _add_entry(root: Element, site: Site, mark: Mark) -> None:
     board, entry = mark.board, SubElement(root, "entry")
-    how = "first entry" if mark.gain is None else f"speedup {gain(mark.gain)}"
+    how = "first entry" if not mark.over else "by forfeit" if mark.gain is None else f"speedup {gain(mark.gain)}"
     time = f"{format_us(mark.score_us.value)} {format_error(mark.score_us)}"
     SubElement(entry, "title").text = plain(f"{mark.login}: {time} on {board.task.title}, {board.gpu} ({how})")
     SubElement(entry, "id").text = f"{site.address}{mark.page}#{iso(mark.at)}"

@@ -25,7 +25,8 @@ from scripts.standings.author_files import AuthorFiles, Improvement, PooledFile
 class Record(Improvement):
     """A new best: another champion, or a faster file of the champion.  `score_us` is as of that moment.
 
-    `gain` is the share of time saved: from the duel if there was one, else from the scores; None for the first entry.
+    `gain` is the share of time saved: from the duel if there was one, else from the scores; None for a first entry and
+    after a forfeit.
     """
 
     gain: float | None
@@ -61,7 +62,7 @@ class Contest:
         elif self._is_won(judgement) and not file.is_provisional:
             first = self.champion.standing
             ratio = judgement.duel.ratio.value if judgement.duel else file.score_us.value / first.score_us.value
-            self._crown(author, file, gain=max(0.0, 1 - ratio))
+            self._crown(author, file, gain=None if judgement.forfeit else max(0.0, 1 - ratio))
         if self.champion and not self.has_duels:
             self._crown_the_best(self.champion)
 

@@ -34,6 +34,7 @@ from scripts.common.terminal import cell, console, table
 from scripts.competition.boards import find_machines, offered, shown
 from scripts.competition.repository import require_ledger
 from scripts.ledger.ledger import Ledger
+from scripts.ledger.moderation import Moderated
 from scripts.standings.standings import standings
 from scripts.tasks.show import in_tasks
 
@@ -125,8 +126,8 @@ def _change(name: str, gpu: str, was: Board | None, now: Board | None, ledger: L
 def _rows(board: Board | None, ledger: Ledger | None) -> tuple[str, ...]:
     if not board or not ledger:
         return ()
-    judgements = ledger.judgements(board.task.name, board.gpu).judgements
-    return tuple(row.login for row in standings(board, judgements).rows)
+    counted = Moderated.after(ledger.moderations()).counted(ledger.judgements(board.task.name, board.gpu).judgements)
+    return tuple(row.login for row in standings(board, counted).rows)
 
 
 def _decisive(was: Board, now: Board) -> Iterator[str]:
