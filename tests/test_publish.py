@@ -1311,6 +1311,17 @@ def test_a_boards_page_shows_the_newest_software_of_each_machine_that_judged_it(
     assert re.findall(r"(Slow|Fast), 2 cores.*?Triton (\S+?),? ", text) == [("Fast", "3.5.1"), ("Slow", "3.7.0")]
 
 
+def test_a_board_that_no_machine_judges_has_no_duel_due_and_no_contested_leader(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    judgements = [judged(board, "ada", 1.5, day=1), judged(board, "bob", 2.0, day=2)]
+    machines = {gpu: peaks for gpu, peaks in PEAKS.items() if gpu != "CPU"}
+    for gpus, is_due in ((PEAKS, True), (machines, False)):
+        site, _ = built(tmp_path / str(is_due), task, judgements, gpus=gpus)
+        text = page_text(site, "vectoradd/CPU")
+        assert ("its duel with ada is due" in text) == ("contested" in text) == is_due
+        assert ("its duel with ada was never played" in text) is not is_due
+
+
 def test_the_pages_of_a_task_that_is_for_practice_only_promise_no_rank(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, replace(task, device_alias={"cuda": "cpu"}), [])
     board, home = page_text(site, "vectoradd/CPU"), page_text(site, ".")

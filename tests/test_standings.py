@@ -377,7 +377,9 @@ def test_a_finished_board_has_no_duel_due() -> None:
         Event("dan", "d", 0.3),
         Event("eve", "e", 0.44, duel=("bob", "b", 0.999)),
     ]
-    notes = {row.login: row.note for row in season(events, is_over=True).rows if row.note}
+    rows = season(events, is_over=True).rows
+    assert not any(row.contends for row in rows) and [row.login for row in rows if row.unproven] == ["cy", "dan", "eve"]
+    notes = {row.login: row.note for row in rows if row.note}
     assert notes == {
         "cy": "looks faster; it last played ada, and its duel with bob was never played",
         "dan": "looks faster; its duel with bob was never played",

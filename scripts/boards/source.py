@@ -92,9 +92,9 @@ class LedgerSource:
         self.faults += contents.faults
         counted = self._moderated.counted(contents.judgements)
         out = taken_out_of(contents.judgements, self._moderated)
-        table = standings(board, counted, allow_unwalled=self._allow_unwalled)
         gpu = (self._machines or {}).get(board.gpu)
         judged = self._machines is None or gpu is not None
+        table = standings(board, counted, allow_unwalled=self._allow_unwalled, is_over=not judged)
         return facts_of(table, out, judged=judged, gpu=gpu, descriptions=self._descriptions)
 
 

@@ -23,7 +23,7 @@ class Position:
     """An author's place: `rank` counts rows from 1, `band` counts groups of ties from 1.
 
     `gap` is to the first row; negative if a row looks faster but has not won first place.  `note` explains that in
-    words.  `unproven`: it looks faster by more than a tie.  `contends`: it has not lost the champion's duel either.
+    words.  `unproven`: it looks faster by more than a tie.  `contends`: their duel is still to be held.
     `claim` is the weakest of its judgements'.
 
     `provisional`: its time is too uncertain to take a place yet, so it ranks after all rows that are not provisional.
@@ -134,7 +134,7 @@ def _row(contest: Contest, first: PooledFile, author: AuthorFiles, *, rank: int,
         champion=author is champion,
         provisional=is_provisional,
         unproven=is_unproven,
-        contends=is_unproven and not lost_duel,
+        contends=is_unproven and not lost_duel and not is_over,
         claim=max((one.claim for one in file.judgements), key=lambda claim: claim.weakness),
         lost_duel=lost_duel,
     )

@@ -6,7 +6,7 @@ ledger ─▶ boards_of: each board's files, unread ─▶ ranked: its judgement
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,10 +67,19 @@ def boards_of(tasks: Sequence[Task], ledger: Ledger, faults: list[LedgerFault]) 
     return [BoardFiles(board=board, paths=paths_of.get((board.task.name, board.gpu), ())) for board in boards]
 
 
-def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unwalled: bool, now: datetime) -> Ranked:
+def ranked(
+    files: BoardFiles,
+    ledger: Ledger,
+    moderated: Moderated,
+    *,
+    judges: Callable[[Board], bool],
+    allow_unwalled: bool,
+    now: datetime,
+) -> Ranked:
     """Read a board's judgements and rank those that count.
 
     Args:
+        judges: whether a machine judges a board now; without one, no duel is due.
         now: the time of the build; a judgement with a later date is noted, and shown with this one.
     """
     contents = ledger.read_judgements(files.paths)
@@ -79,7 +88,7 @@ def ranked(files: BoardFiles, ledger: Ledger, moderated: Moderated, *, allow_unw
         one.model_copy(update={"finished_at": now}) if one.checksum in claimed else one for one in contents.judgements
     ]
     shown = moderated.counted(judgements)
-    table = standings(files.board, shown, allow_unwalled=allow_unwalled)
+    table = standings(files.board, shown, allow_unwalled=allow_unwalled, is_over=not judges(files.board))
     taken_out = taken_out_of(judgements, moderated)
     editions = editions_of(table, shown, allow_unwalled=allow_unwalled)
     return Ranked(

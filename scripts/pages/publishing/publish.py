@@ -182,7 +182,9 @@ def build_site(
         files = boards_of(tasks, ledger, faults)
         processes = processes_for(sum(len(one.paths) for one in files))
         moderated = Moderated.after(decisions)
-        rank = partial(ranked, ledger=ledger, moderated=moderated, allow_unwalled=allow_unwalled, now=now)
+        rank = partial(
+            ranked, ledger=ledger, moderated=moderated, judges=site.judges, allow_unwalled=allow_unwalled, now=now
+        )
         build = partial(_build_board, site, rank, folder)
         environment()
         built = list(spread(build, files, processes, size=_size_by_task(files)))
