@@ -539,3 +539,20 @@ def test_an_error_message_wraps_at_the_terminals_edge_without_breaking_words(cal
     lines = [line.strip() for line in re.split(r"[\r\n]+", terminal.text)]
     assert call[-1] in terminal.text and len(lines) > 2
     assert [line for line in lines if len(line) > 60 and " " in line] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tasks", "--site", "https://cup.example", "--tasks", "tasks"],
+        ["task", "files", "vectoradd", "reference.py", "--json"],
+        ["task", "import", "set.yaml", "--device-alias", "cuda=cpu", "--gpu", "H100"],
+        ["task", "check", "--static", "--gpu", "CPU", "tasks/vectoradd"],
+        ["task", "check", "--static", "--sandbox", "none", "tasks/vectoradd"],
+        ["setup", "--new-app", "--check"],
+        ["moderate", "list", "--ledger", ".", "--repo", "acme/kernels"],
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 2
+    assert "cannot be combined with" in capsys.readouterr().err

@@ -91,6 +91,8 @@ class DecisionWriter:
 def _open_writer(
     folder: Path | None, repo: str | None, by: int | None, wanted: Choose, *, decides: bool = True
 ) -> Iterator[DecisionWriter]:
+    if folder and repo:
+        raise click.UsageError("--ledger cannot be combined with --repo.")
     if folder:
         if decides and not by:
             raise ModerationError("--by NUMBER is missing: `gh api user --jq .id` prints your account's id")

@@ -83,6 +83,8 @@ def setup(repo: str | None, check: bool, new_app: bool, app: str | None, app_key
     from scripts.setup.app import find_app, read_key, registration_url, use_app
     from scripts.setup.repository_settings import PAGES, settings_for
 
+    if new_app and (check or as_json):
+        raise click.UsageError("--new-app cannot be combined with --check or --json.")
     if bool(app) != bool(app_key) or (app and (check or new_app)):
         raise click.UsageError("--app and --app-key belong together, without --check and --new-app")
     key = read_key(app, app_key) if app and app_key else None

@@ -25,7 +25,7 @@ import click
 from harness.task.task import load_tasks
 from scripts.boards.board_facts import BoardName
 from scripts.boards.source import SiteSource
-from scripts.common.options import Group, as_json_too
+from scripts.common.options import Group, as_json_too, was_given
 from scripts.common.terminal import cell, console, say, table
 from scripts.competition.boards import find_machines, offered
 from scripts.competition.repository import TASKS
@@ -47,6 +47,8 @@ def tasks(folder: Path, site: str | None, as_json: bool) -> None:
 
     Example: pullrank tasks --json
     """
+    if site and was_given("folder"):
+        raise click.UsageError("--site cannot be combined with --tasks.")
     if site:
         _published(SiteSource(site).index(), as_json=as_json)
         return

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -17,6 +18,13 @@ as_json_too = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 in_repository = click.option(
     "--repo", metavar="OWNER/NAME", help="The repository. Default: the one that this clone or installation came from."
 )
+
+
+def was_given(name: str) -> bool:
+    """Whether the command line names this parameter of the running command."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 in_sandbox = click.option(
     "--sandbox",
     type=click.Choice(["auto", "bubblewrap", "none"]),

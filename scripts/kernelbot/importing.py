@@ -17,7 +17,7 @@ import click
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task
-from scripts.common.options import PATH, in_sandbox
+from scripts.common.options import PATH, in_sandbox, was_given
 from scripts.common.text import plain
 from scripts.competition.repository import TASKS, require_clone
 from scripts.kernelbot.convert import Converted, convert
@@ -64,6 +64,10 @@ def import_(
 
     Example: pullrank task import problems/pmpp.yaml --prefix pmpp- --mend
     """
+    if device_alias and gpus:
+        raise click.UsageError("--device-alias makes a task for the board CPU; it cannot be combined with --gpu.")
+    if was_given("sandbox") and not mends:
+        raise click.UsageError("--sandbox needs --mend: an import runs none of the task's code.")
     require_clone("task import", out)
     refused: list[str] = []
     imported = 0

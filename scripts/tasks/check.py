@@ -30,7 +30,7 @@ from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.task.formula import evaluate
 from harness.task.task import Board, Evaluator, Example, Task, load_task
-from scripts.common.options import as_json_too, in_sandbox
+from scripts.common.options import as_json_too, in_sandbox, was_given
 from scripts.common.terminal import Display, cell, console, quoting, table, verdict_text
 from scripts.common.text import format_us
 from scripts.competition.repository import choose_board, require_task
@@ -64,6 +64,8 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
 
     Example: pullrank task check tasks/*
     """
+    if static and (gpu or was_given("sandbox")):
+        raise click.UsageError("--static runs nothing; it cannot be combined with --gpu or --sandbox.")
     found = _named(paths)
     if static:
         report = Report(remarks=[one for task in found for one in (*_too_much_work(task), *_never_tried(task))])

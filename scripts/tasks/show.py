@@ -107,6 +107,8 @@ def files(name: str, file: str | None, folder: Path, as_json: bool) -> None:
 
     Example: pullrank task files vectoradd reference.py
     """
+    if file and as_json:
+        raise click.UsageError("--json lists the files; it cannot be combined with FILE.")
     task = require_task(name, folder)
     listed = files_of(task)
     if file:
