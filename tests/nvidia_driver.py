@@ -2,7 +2,7 @@
 
 root/ledger/<pid>      the bytes that this process holds on the GPU with the UUID, until it ends, as with a real driver
 root/gpu/<what>        what this GPU reports: clock (MHz), temperature (°C), power (mW), reasons (bits), heat_ns, others
-                       (processes); without the file it does not support the question
+                       (processes), ecc (errors); without the file it does not support the question
 """
 
 import subprocess
@@ -66,6 +66,9 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* bits) {
 int nvmlDeviceGetViolationStatus(void*, int policy, unsigned long long times[2]) {
     times[0] = 1;
     return policy == 1 ? tell("heat_ns", &times[1]) : 3;
+}
+int nvmlDeviceGetTotalEccErrors(void*, int kind, int since, unsigned long long* errors) {
+    return kind == 1 && since == 0 ? tell("ecc", errors) : 3;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void* infos) {
     if (int code = tell("others", count)) return code;

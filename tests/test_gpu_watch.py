@@ -156,6 +156,17 @@ def test_a_gpu_throttled_during_a_ranked_run_voids_the_judging(device, root):
         judge(BOARD, which_makes(root, "reasons", 0x80), Mode.RANKED, device=device, sandbox="none")
 
 
+@pytest.mark.parametrize("mode", [Mode.TEST, Mode.RANKED])
+def test_an_error_of_the_gpus_memory_decides_no_verdict(device, root, mode):
+    tell(root, **QUIET | {"ecc": 2})
+    fails = which_makes(root, "ecc", 3)
+    wrong = Submission(login=fails.login, source=fails.source.replace(b"+ 1", b"+ 2"), name=fails.name)
+    for one in (fails, wrong):
+        tell(root, **QUIET | {"ecc": 2})
+        with pytest.raises(JudgeError, match=r"errors that could not be corrected \(1\): see"):
+            judge(BOARD, one, mode, device=device, sandbox="none")
+
+
 def test_a_duel_is_not_decided_on_a_throttled_gpu(device, root):
     with open_context(BOARD, Mode.TEST, "none", device=device) as context:
         match = Match(context, submission(GOOD), which_makes(root, "reasons", 0x20))

@@ -62,6 +62,8 @@ class GpuFacts:
     """The number of processes that compute on it."""
     throttled_ms: float | None = None
     """How long heat has throttled it since its driver was loaded, in milliseconds."""
+    memory_errors: int | None = None
+    """How many errors of its memory could not be corrected since its driver was loaded."""
 
     def without_own(self, ours: int) -> GpuFacts:
         """The same facts, with `others` reduced by `ours`, the number of the judge's own processes."""
@@ -168,6 +170,9 @@ def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
         rates = _known(lambda: device.ask("nvmlDeviceGetUtilizationRates", nvml.Utilization()))
         # Newer drivers call these event reasons but keep the old function.
         reasons = _known(lambda: device.ask("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong()))
+        errors = _known(
+            lambda: device.ask("nvmlDeviceGetTotalEccErrors", ctypes.c_ulonglong(), nvml.UNCORRECTED, nvml.SINCE_DRIVER)
+        )
         heat = _known(lambda: device.ask("nvmlDeviceGetViolationStatus", nvml.Violation(), nvml.POLICY_THERMAL))
         return GpuFacts(
             name=name,
@@ -181,6 +186,7 @@ def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
             held_back=_reasons(reasons.value if reasons else 0),
             others=_known(lambda: device.processes),
             throttled_ms=None if heat is None else heat.violation_ns / 1e6,
+            memory_errors=None if errors is None else errors.value,
         )
 
     return read

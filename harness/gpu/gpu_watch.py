@@ -3,6 +3,7 @@
 begin   before the player starts: only the referee may have a context on the GPU
 look    right after a window, while the GPU's clocks are still up
 end     the state seen, and the reason if the run does not count for ranking
+trouble after each player: why the GPU itself may be at fault
 """
 
 from __future__ import annotations
@@ -24,12 +25,28 @@ class GpuWatch:
         self._before: GpuFacts | None = None
         self._looks: list[GpuFacts] = []
         self._is_shared = False
+        first = meter() if meter else None
         # Not only the referee's context, which exists by now: the machine's facts already report any other process.
-        self._ours = max(1, meter().others or 0) if meter else 0
+        self._ours = max(1, first.others or 0) if first else 0
+        self._errors = first.memory_errors if first else None
 
     @property
     def sees(self) -> bool:
         return self._meter is not None
+
+    def find_trouble(self) -> str:
+        """Why what a player computed may be the GPU's fault; "" if no reason is known.
+
+        An error of its memory ends only the context that meets it, so the referee's own still works.
+        """
+        if self._meter is None or self._errors is None:
+            return ""
+        new = (self._meter().memory_errors or 0) - self._errors
+        return (
+            f"the GPU's memory had errors that could not be corrected ({new}): see `nvidia-smi -q -d ECC`"
+            if new > 0
+            else ""
+        )
 
     def begin(self) -> None:
         if not self._meter:

@@ -14,6 +14,7 @@ from harness.gpu.gpu_nodes import GpuNode, find_driver_library
 CLOCK_SM, CLOCK_MEMORY = 1, 2
 TEMPERATURE_GPU = 0
 POLICY_THERMAL = 1
+UNCORRECTED, SINCE_DRIVER = 1, 0
 _INSUFFICIENT_SIZE = 7
 _TEXT = 96
 

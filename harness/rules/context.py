@@ -127,7 +127,7 @@ class Context:
             raise foul
 
     def require_device(self) -> None:
-        if trouble := self.device.referee_side.find_trouble():
+        if trouble := self.device.referee_side.find_trouble() or self.gpu.find_trouble():
             raise JudgeError(f"after a player ended, {trouble}")
 
     def referee(self, player: PlayerHandle, *, first_call_s: float = 0.0) -> Referee:
