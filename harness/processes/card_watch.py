@@ -32,7 +32,7 @@ class CardWatch(MeasuredMemory):
     def look(self) -> None:
         used = self._used()
         if used > self._limit_bytes and not self._freezer.is_stopped:
-            # Its end has to show how much it holds.  What it frees before that could not be proved.
+            # Its end must prove how much it holds, so it may free nothing until then.
             self._freezer.stop()
             used = self._used()
             if used <= self._limit_bytes:

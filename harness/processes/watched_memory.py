@@ -170,7 +170,7 @@ class WatchedMemory(MeasuredMemory):
         machine = self._check_machine()
         processes = self._freezer.processes()
         if any(_oom_score_of(pid) < self._oom_score for pid in processes):
-            # It could on a GPU's board, where /proc is writable.  The kernel would end other programs in its place.
+            # Where /proc is writable, as with a GPU, a process can do that.  The kernel would end other programs first.
             raise Foul(Verdict.SECURITY_VIOLATION, "A process wrote to /proc/self/oom_score_adj.")
         # An upper bound: it counts pages shared by forks once for each process, and shared memory of other programs.
         most = sum(map(self._resident_bytes, processes)) + max(0, machine.unowned - self._before.unowned)

@@ -85,9 +85,9 @@ class Fork:
         return ours != theirs
 
     def would_blend(self, head_sha: str, path: str) -> bool:
-        """Whether a merge would make another file of a commit's one, because the default branch has changed it, too.
+        """Whether a merge would change a commit's file, because the default branch has other changes of it.
 
-        Not if git can't merge the two: then GitHub refuses.
+        False if the changes conflict: GitHub refuses such a merge.
 
         Raises:
             GitError: the commit no longer exists, or git failed.

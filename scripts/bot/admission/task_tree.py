@@ -122,7 +122,7 @@ def _fault_of(file: _TreeFile) -> str:
     if file.mode not in ("100644", "100755"):
         return f"must be a plain file; its mode is {file.mode}"
     if len(file.path) > MAX_PATH:
-        return f"a path may have {MAX_PATH} characters"
+        return f"a path may have at most {MAX_PATH} characters"
     if not all(map(_PART.fullmatch, file.path.split("/"))):
         return "a path may hold letters, digits, '_', '-', '+' and '.'; each part starts with a letter, a digit or '_'"
     return ""

@@ -99,7 +99,7 @@ def merge(request: Request, of_pull: PullRecord, moderated: Moderated, context: 
             return f"not merged: {reason}"
         if blends:
             add_remark(of_pull, request.head_sha, _BLENDED, github)
-            return "not merged: the default branch has other changes of the file, so nobody judged the merged one"
+            return "not merged: the default branch has other changes of the file, and the merged one was never judged"
         return _merge(request, pull, of_pull, fork, github)
 
 
