@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import mmap
 import os
+import shutil
 import textwrap
 import time
 from dataclasses import replace
@@ -12,14 +13,18 @@ from pathlib import Path
 import pytest
 
 from harness.inside.protocol import Loaded
+from harness.judge import judge
 from harness.processes import memory, watched_memory
 from harness.processes.freezer import SignalFreezer
 from harness.processes.memory import LimitedMemory
 from harness.processes.watched_memory import Meminfo, WatchedMemory
 from harness.records.errors import JudgeError
+from harness.records.fields import Mode
 from harness.records.verdict import Foul, Verdict
-from harness.reference.spare_memory import too_large
+from harness.sandbox import player_handle
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
+from harness.task.submission import Submission
+from harness.task.task import load_task
 
 pytestmark = pytest.mark.alone
 
@@ -134,7 +139,8 @@ ENDS_FIRST = """
 
 
 @pytest.mark.walls
-def test_a_player_is_watched_while_the_referee_waits_for_its_end(sandbox):
+def test_a_player_is_watched_while_the_referee_waits_for_its_end(sandbox, monkeypatch):
+    monkeypatch.setattr(player_handle, "_LAST_WORDS_S", 20.0)
     foul = end_of(sandbox, ENDS_FIRST)
     assert foul.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
 
@@ -163,25 +169,50 @@ def test_hidden_memory_is_proved_by_the_players_end_on_a_full_machine(sandbox):
     assert caught.value.message == "Used all of the machine's memory; the limit is 0.5 GiB."
 
 
-def run_out_beside(sandbox, source):
-    """Let the referee run out of memory while a player lives that has loaded this."""
-    with sandbox.start_player(entry(source)) as player:
-        assert isinstance(load(player), Loaded)
-        raise too_large("generate_input")
+GREEDY = """
+from pathlib import Path
+
+def generate_input(size, seed, usual=generate_input):
+    if Path("FLAG").exists():
+        (line,) = [line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable")]
+        torch.empty(int(line.split()[1]) << 10, dtype=torch.uint8)  # more than the referee may allocate
+    return usual(size, seed)
+"""
+
+
+@pytest.fixture
+def greedy(tmp_path):
+    """A board whose generator needs more memory than there is as soon as a file `greedy` is next to it."""
+    folder = tmp_path / "tiny"
+    shutil.copytree(Path(__file__).parent / "tasks/tiny", folder)
+    with (folder / "reference.py").open("a") as file:
+        file.write(GREEDY.replace("FLAG", str(folder / "greedy")))
+    board = load_task(folder).board("CPU")
+    return replace(board, limits=replace(board.limits, memory_gib=0.5))
+
+
+def judged(board, source):
+    """Judge a right submission, with the greedy generator from its first test on."""
+    source += "\ndef custom_kernel(data):\n    return data + 1\n"
+
+    def note(progress):
+        if progress.step.startswith("test"):
+            (board.task.folder / "greedy").touch()
+
+    submission = Submission(login="sample", source=source.encode(), name="submission.py")
+    return judge(board, submission, Mode.TEST, on_progress=note)
 
 
 @pytest.mark.walls
-def test_a_player_that_hides_memory_is_blamed_if_the_referee_finds_too_little(sandbox):
-    with pytest.raises(Foul) as caught:
-        run_out_beside(sandbox, HIDDEN)
-    assert caught.value.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+def test_a_player_that_hides_memory_is_blamed_if_the_referee_finds_too_little(greedy):
+    judgement = judged(greedy, textwrap.dedent(HIDDEN))
+    assert judgement.verdict is Verdict.MEMORY_LIMIT_EXCEEDED, judgement.message
 
 
 @pytest.mark.walls
-def test_a_case_that_is_too_large_is_not_blamed_on_the_player(sandbox, monkeypatch):
-    monkeypatch.setattr(watched_memory, "_RETURN_S", 0.5)
+def test_a_case_that_is_too_large_is_not_blamed_on_the_player(greedy):
     with pytest.raises(JudgeError, match="generate_input ran out of memory"):
-        run_out_beside(sandbox, "")
+        judged(greedy, "")
 
 
 @pytest.mark.walls

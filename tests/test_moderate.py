@@ -297,6 +297,21 @@ def test_a_decision_without_a_valid_target_is_refused(ledger, capsys, words, mes
     assert not ledger.moderations().facts
 
 
+def test_a_held_file_can_be_disqualified_by_name_and_restored_by_checksum(ledger, capsys) -> None:
+    path = next(ledger.path.glob("judgements/vectoradd/CPU/alice/*.json"))
+    judgement = Judgement.from_json(path.read_text())
+    later = judgement.model_copy(update={"finished_at": judgement.finished_at + timedelta(minutes=1)})
+    ledger.append(later, "r2")
+    moderate("hold", judgement.checksum, *there(ledger))
+    moderate("disqualify", ROW, *there(ledger))
+    assert all(one.whole_file for one in Moderated.after(ledger.moderations()).disqualified.values())
+    assert logins(ledger, capsys) == ["bob"]
+    moderate("restore", judgement.checksum, *there(ledger))
+    moderate("release", ROW, *there(ledger))
+    assert logins(ledger, capsys) == ["alice", "bob"]
+    assert not Moderated.after(ledger.moderations()).disqualified
+
+
 def test_a_number_that_is_one_accounts_id_and_anothers_login_is_refused(ledger, capsys) -> None:
     ledger.append_account(KnownAccount(user_id=99, login="12345", first_seen=datetime(2026, 11, 2, tzinfo=UTC)))
     moderate("ban", "12345", *there(ledger), code=2)

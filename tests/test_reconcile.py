@@ -645,27 +645,52 @@ def test_a_push_in_time_is_ranked_despite_lost_events_and_later_comments(
     assert "rank 1 of 1" in scene.comment(in_time.number)
 
 
+def allow_one_pending(scene: Scene) -> None:
+    settings = scene.root / ".github/pullrank.yml"
+    settings.write_text(re.sub(r"pending: \d+", "pending: 1", settings.read_text()))
+
+
+def two_pulls(scene: Scene) -> list[Pull]:
+    return [scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE + text}) for text in (b"#1\n", b"#2\n")]
+
+
+def request_of(scene: Scene, pull: Pull) -> Request:
+    (request,) = (one.request for one in scene.ledger().values() if one.request.pull_request == pull.number)
+    return request
+
+
 def test_a_refusal_by_a_limit_gives_no_rank_after_the_deadline(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    close_the_task(scene, datetime.now(UTC) + timedelta(minutes=5))
+    allow_one_pending(scene)
+    _, second = two_pulls(scene)
+    scene.intake()
+    assert "pending judgings" in scene.comment(second.number)
+    (run,) = scene.waiting()
+    scene.evaluate(run, scene.honest(edition=the_board(scene.root).edition))
+    settle(scene, capsys)
+    assert request_of(scene, second).mode is Mode.TEST
+
+
+def test_a_push_in_time_that_a_limit_refuses_after_the_deadline_is_ranked_later(
     scene: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deadline = scene.world.clock() - timedelta(hours=1)
     close_the_task(scene, deadline)
-    settings = scene.root / ".github/pullrank.yml"
-    settings.write_text(re.sub(r"pending: \d+", "pending: 1", settings.read_text()))
+    allow_one_pending(scene)
     now = scene.world.clock
     scene.world.clock = lambda: deadline - timedelta(minutes=5)
-    first, second = (
-        scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE + text}) for text in (b"#1\n", b"#2\n")
-    )
-    scene.intake()
+    pulls = two_pulls(scene)
+    scene.events.clear()
     scene.world.clock = now
-    assert "pending judgings" in scene.comment(second.number)
+    settle(scene, capsys)
     (run,) = scene.waiting()
-    assert run.inputs["request"].startswith(f"{first.number}-")
+    (later,) = (pull for pull in pulls if not run.inputs["request"].startswith(f"{pull.number}-"))
+    assert "pending judgings" in scene.comment(later.number)
     scene.evaluate(run, scene.honest(edition=the_board(scene.root).edition))
     settle(scene, capsys)
-    (request,) = (one.request for one in scene.ledger().values() if one.request.pull_request == second.number)
-    assert request.mode is Mode.TEST
+    assert request_of(scene, later).mode is Mode.RANKED
 
 
 def close_the_task(scene: Scene, deadline: datetime) -> None:

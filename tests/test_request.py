@@ -260,6 +260,8 @@ def test_a_removed_file_stays_removed_when_it_is_judged_again(action: Action) ->
     assert now.counted([first, meanwhile, again, *others]) == others
     about_one = Moderated.after([decided(1, action, judgement="1" * 64)])
     assert about_one.counted([first, again]) == [again]
+    doubly = Moderated.after([decided(1, Action.HOLD, **about), decided(2, Action.DISQUALIFY, judgement="1" * 64)])
+    assert doubly.counted([first, again]) == []
     lift = Action.RESTORE if action is Action.DISQUALIFY else Action.RELEASE
     lifted = Moderated.after([decided(1, action, **about), decided(2, lift, judgement="1" * 64)])
     assert lifted.counted([first, again]) == [first, again]

@@ -264,7 +264,7 @@ SCENARIOS = [
         ["a", "b2"],
     ),
     Scenario(
-        "a file that won first place stands, though its author's earlier one looks faster but lost its duel",
+        "a file that won first place keeps its row, though its author's earlier one looks faster but lost its duel",
         [
             Event("ada", "a", 0.5),
             Event("bob", "z", 0.49, duel=("ada", "a", 0.995)),

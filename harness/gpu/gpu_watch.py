@@ -35,7 +35,7 @@ class GpuWatch:
         return self._meter is not None
 
     def find_trouble(self) -> str:
-        """Why what a player computed may be the GPU's fault; "" if no reason is known.
+        """Why the GPU may be at fault for a player's result; "" if no reason is known.
 
         An error of its memory ends only the context that meets it, so the referee's own still works.
         """

@@ -5,7 +5,9 @@ No other judging uses the GPU, and what the referee allocated meanwhile is subtr
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from harness.gpu.gpu_memory import CardMemory, ReadCard
@@ -20,10 +22,16 @@ _REFEREES_SHARE = 1 / 4
 
 
 class CardWatch(MeasuredMemory):
-    """The memory of one card."""
+    """The memory of one card.
 
-    def __init__(self, card: ReadCard, freezer: Freezer, limit_bytes: int | None) -> None:
+    `meanwhile` watches the machine's memory while the player is being stopped.
+    """
+
+    def __init__(
+        self, card: ReadCard, freezer: Freezer, limit_bytes: int | None, meanwhile: Callable[[], None]
+    ) -> None:
         self._card = card
+        self._meanwhile = meanwhile
         self._before = self._ask()
         self._ours_before = _held_on_gpu()
         spare = max(0, self._before.free - int(_REFEREES_SHARE * self._before.total))
@@ -33,10 +41,11 @@ class CardWatch(MeasuredMemory):
         used = self._used()
         if used > self._limit_bytes and not self._freezer.is_stopped:
             # Its end must prove how much it holds, so it may free nothing until then.
-            self._freezer.stop()
-            used = self._used()
-            if used <= self._limit_bytes:
-                self._freezer.resume()
+            with contextlib.suppress(Foul):  # if it does not stop, it is ended for what was read
+                self._freezer.stop(self._meanwhile)
+                used = self._used()
+                if used <= self._limit_bytes:
+                    self._freezer.resume()
         if used > self._limit_bytes:
             self._is_suspected = True
             message = f"Used {used / 2**30:.1f} GiB of the GPU's memory; {self._allowed}."

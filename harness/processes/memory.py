@@ -108,10 +108,12 @@ def memory_of(
     with contextlib.suppress(OSError):
         # If the machine still runs out of memory, the kernel kills the player first, never the referee.
         Path(f"/proc/{player}/oom_score_adj").write_text("1000")
-    of_cards = [CardWatch(card, freezer, card_bytes) for card in cards]
-    if isinstance(freezer, CgroupFreezer) and freezer.limits_memory:
-        return Memory([LimitedMemory(freezer.folder, limit_bytes), *of_cards])
-    return Memory([WatchedMemory(player, freezer, limit_bytes, cached_bytes), *of_cards])
+    machine: MemorySource = (
+        LimitedMemory(freezer.folder, limit_bytes)
+        if isinstance(freezer, CgroupFreezer) and freezer.limits_memory
+        else WatchedMemory(player, freezer, limit_bytes, cached_bytes)
+    )
+    return Memory([machine, *(CardWatch(card, freezer, card_bytes, machine.check_machine) for card in cards)])
 
 
 class LimitedMemory:

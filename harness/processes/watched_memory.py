@@ -212,7 +212,10 @@ class WatchedMemory(MeasuredMemory):
     def _disproof(self) -> JudgeError:
         return self._shortage or machine_ran_out()
 
-    def suspect(self, shortage: MemoryShortage) -> Foul:
+    def suspect(self, shortage: MemoryShortage) -> Foul | MemoryShortage:
+        """As `Memory.suspect`; whatever the player holds is missing now."""
+        if self._before.left - self._read_meminfo().left <= self._limit_bytes:
+            return shortage
         self._shortage = shortage
         return self._suspect()
 

@@ -12,7 +12,7 @@ from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_watch import GpuWatch
 from harness.gpu.vendor_profilers import Profiler
 from harness.processes.other_work import OtherWorkRule
-from harness.records.errors import JudgeError
+from harness.records.errors import JudgeError, MemoryShortage
 from harness.records.fields import MAX_MESSAGE, Mode
 from harness.records.judgement import Digests
 from harness.records.progress import OnProgress, Progress
@@ -106,21 +106,25 @@ class Context:
         """Start a fresh player for the block; keep what it prints.
 
         Raises:
-            SideFoul: the player does not end.
+            SideFoul: the player does not end, or it held so much memory that the referee had too little.
             JudgeError: the device no longer works afterwards; takes precedence over a foul of the player.
         """
         foul: Foul | SideFoul | None = None
+        case = (self.board.benchmarks or self.board.tests)[0]
         is_played = False
         try:
             with contextlib.ExitStack() as once_closed, self.sandbox.start_player(entry, building=building) as player:
                 once_closed.callback(self.dismiss)
                 once_closed.callback(self._keep_log, entry, player)
-                yield player
+                try:
+                    yield player
+                except MemoryShortage as shortage:
+                    error = player.suspect(shortage)
+                    raise (SideFoul(entry.name, case, error) if isinstance(error, Foul) else error) from None
                 is_played = True
         except SideFoul as caught:
             foul = caught
         except Foul as caught:
-            case = (self.board.benchmarks or self.board.tests)[0]
             foul = SideFoul(entry.name, case, caught) if is_played else caught
         self.require_device()
         if foul:

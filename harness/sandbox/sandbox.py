@@ -35,7 +35,7 @@ from harness.inside.inner_sandbox import PlayerSetup
 from harness.processes import cgroup, freezer, memory, other_work
 from harness.processes.other_work import OtherWork
 from harness.records import stale_folders
-from harness.records.errors import JudgeError, MemoryShortage
+from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox import bubblewrap
 from harness.sandbox.confinement import Confinement
@@ -444,8 +444,7 @@ class Sandbox:
             building: it may write to the entry's cache.  After the last such player, `seal` it.
 
         Raises:
-            Foul: at the end of the block: the player does not end, because of what it did; or it held so much memory
-                that the block had too little.
+            Foul: at the end of the block: the player does not end, because of what it did.
             JudgeError: the player does not start, or its end left something behind.
         """
         health = self.warm_parent.await_warmth()
@@ -474,8 +473,6 @@ class Sandbox:
         try:
             player.await_ready()
             yield player
-        except MemoryShortage as shortage:
-            raise player.suspect(shortage) from None
         except (KeyboardInterrupt, SystemExit):
             stopped = True  # the whole sandbox ends now
             raise

@@ -118,7 +118,7 @@ class BaselineFacts(SiteModel):
 
 
 class RecordFacts(SiteModel):
-    """A record.  `gain` is the share of time saved; None for the first entry."""
+    """A record.  `gain` is the share of time saved; None for the first entry, and after a forfeit."""
 
     at: AwareDatetime
     login: Login

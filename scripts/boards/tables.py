@@ -146,5 +146,6 @@ def _verdict(one: RowFacts, other: RowFacts) -> str:
     ranks = f"{first.login} has rank {first.rank}, {second.login} rank {second.rank}"
     if not one.is_tied_with(other):
         return ranks
-    why = "only a won duel takes first place" if first.champion else "the earlier entry ranks higher"
+    has_duels = first.champion and first.claim is not Claim.SELF_TIMED
+    why = "only a won duel takes first place" if has_duels else "the earlier entry ranks higher"
     return f"{ranks}; they are tied, and {why}"

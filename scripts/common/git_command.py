@@ -52,11 +52,11 @@ _CONFIG = {
 
 
 class GitError(PullRankError):
-    """git failed.  `said` is its whole output, for callers that distinguish failures."""
+    """git failed.  `said` is its whole output and `code` its exit code, for callers that distinguish failures."""
 
-    def __init__(self, message: str, said: str = "") -> None:
+    def __init__(self, message: str, said: str = "", code: int | None = None) -> None:
         super().__init__(message)
-        self.said = said
+        self.said, self.code = said, code
 
 
 def blob_sha(content: bytes) -> str:
@@ -67,7 +67,7 @@ def blob_sha(content: bytes) -> str:
 class Git:
     """git in `folder`, where `origin` is `url`; `token` is sent only to the host of `url`.
 
-    `limited`: it reads what strangers have pushed, and fails if that takes too much memory or is too much.
+    `limited`: it reads commits of strangers, and fails if one takes too much memory or has too much output.
     """
 
     def __init__(self, folder: Path, url: str, token: str | None = None, *, limited: bool = False) -> None:
@@ -114,7 +114,8 @@ class Git:
         for secret in self._secrets:
             said = said.replace(secret, "***")
         lines = [line for line in plain(_without_progress(said)).splitlines() if line.strip()]
-        return GitError(f"git {command} failed: {shorten(' '.join(lines[-4:]), 400, keep_end=True)}", said)
+        short = shorten(" ".join(lines[-4:]), 400, keep_end=True)
+        return GitError(f"git {command} failed: {short}", said, done.returncode)
 
 
 def _run(arguments: Sequence[str], **how: Any) -> subprocess.CompletedProcess[bytes]:

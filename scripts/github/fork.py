@@ -22,6 +22,8 @@ from scripts.github.pulls import BlobInfo, ChangedFile
 
 MAX_CHANGES = 300
 """Further changed files are not listed; a submission is a single file."""
+MAX_CONFLICTS = 127
+"""The exit code of `git merge-file` is the number of conflicts, up to this one; a higher one is a failure."""
 MAX_MERGED = 4 << 20
 """A larger file is not merged."""
 TRIES = 2
@@ -180,8 +182,10 @@ def _merged(git: Git, ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
             path.write_bytes(content)
         try:
             return git.run("merge-file", "-p", "--quiet", *map(str, paths), offline=True)
-        except GitError:
-            return None
+        except GitError as error:
+            if error.code and error.code <= MAX_CONFLICTS:
+                return None
+            raise
 
 
 def sizes_in(git: Git) -> dict[str, int]:

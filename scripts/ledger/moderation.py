@@ -133,21 +133,24 @@ class Moderated:
                 nobody gets rid of a bad time by withdrawing it.
         """
         files = self.removed_files(judgements)
-        later = {one.checksum: files[_file_of(one)] for one in judgements if _file_of(one) in files}
+        later = {one.checksum: files[file_of(one)] for one in judgements if file_of(one) in files}
         by_maintainers = later | self.held | self.disqualified
         found = self.withdrawn | by_maintainers
-        again = {_file_of(one) for one in judgements if one.checksum not in found and one.is_rankable}
+        again = {file_of(one) for one in judgements if one.checksum not in found and one.is_rankable}
         return {
             one.checksum: found[one.checksum]
             for one in judgements
-            if one.checksum in by_maintainers or (one.checksum in found and _file_of(one) not in again)
+            if one.checksum in by_maintainers or (one.checksum in found and file_of(one) not in again)
         }
 
     def removed_files(self, judgements: Sequence[Judgement]) -> dict[tuple[str, ...], Moderation]:
         """The maintainers' decisions about whole files, by `file_key`."""
-        named = self.held | self.disqualified
-        decided = ((_file_of(one), named[one.checksum]) for one in judgements if one.checksum in named)
-        return {file: decision for file, decision in decided if decision.whole_file}
+        return {
+            file_of(one): decided[one.checksum]
+            for decided in (self.held, self.disqualified)
+            for one in judgements
+            if one.checksum in decided and decided[one.checksum].whole_file
+        }
 
     def counted(self, judgements: Sequence[Judgement]) -> list[Judgement]:
         """The judgements that count, of all of some boards."""
@@ -178,5 +181,6 @@ def file_key(task: str, gpu: str, login: str, digest: str) -> tuple[str, ...]:
     return task, gpu, login.casefold(), digest
 
 
-def _file_of(judgement: Judgement) -> tuple[str, ...]:
+def file_of(judgement: Judgement) -> tuple[str, ...]:
+    """The `file_key` of a judgement."""
     return file_key(judgement.task, judgement.gpu, judgement.submission.login, judgement.submission.digest)

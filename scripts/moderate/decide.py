@@ -3,7 +3,8 @@
 a checksum, or at least its first 8 digits            that judgement
 a path below `judgements/`, or its file               that judgement
 TASK/GPU/LOGIN                                        all judgements of LOGIN's ranked file on that board;
-                                                      to restore or release, all of LOGIN's that are removed
+                                                      to restore or release, all of LOGIN's that are removed;
+                                                      to disqualify, those of the held file if there is one
 a login or an account's numeric id                    that author, for ban and unban
 """
 
@@ -22,7 +23,7 @@ from harness.records.judgement import Judgement, JudgementError
 from harness.task.task import Board
 from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger
-from scripts.ledger.moderation import Action, Moderated, Moderation, about, find_owner
+from scripts.ledger.moderation import Action, Moderated, Moderation, about, file_of, find_owner
 from scripts.ledger.names import Choose, boards, either, everything, under
 from scripts.standings.standings import standings
 
@@ -94,7 +95,17 @@ def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> l
     if len(matches) != 1:
         many = "several judgements match; write more digits" if matches else "no judgement has this checksum"
         raise ModerationError(f"{checksum}: {many}")
-    return matches
+    return _with_their_file(matches[0], ledger) if action in (Action.RESTORE, Action.RELEASE) else matches
+
+
+def _with_their_file(judgement: Judgement, ledger: Ledger) -> list[Judgement]:
+    """The judgement, or if a decision is about its file, all judgements of the file with a decision."""
+    now = Moderated.after(ledger.moderations())
+    judgements = ledger.judgements(judgement.task, judgement.gpu).judgements
+    if file_of(judgement) not in now.removed_files(judgements):
+        return [judgement]
+    decided = now.held | now.disqualified
+    return [one for one in judgements if file_of(one) == file_of(judgement) and one.checksum in decided]
 
 
 def _checksum_in(name: str, ledger: Ledger) -> str:
@@ -112,9 +123,11 @@ def _of_author(action: Action, board: Board, login: str, ledger: Ledger) -> list
     now = Moderated.after(ledger.moderations())
     judgements = ledger.judgements(board.task.name, board.gpu).judgements
     place = f"{board.task.name} / {board.gpu}"
+    own = [one for one in judgements if one.submission.login.lower() == login.lower()]
+    if action is Action.DISQUALIFY and (held := {file_of(one) for one in own if one.checksum in now.held}):
+        return [one for one in own if file_of(one) in held]
     if action in (Action.RESTORE, Action.RELEASE):
         removed = now.disqualified | now.held
-        own = [one for one in judgements if one.submission.login.lower() == login.lower()]
         if found := [one for one in own if one.checksum in removed]:
             return found
         raise ModerationError(f"{login} has no removed judgements on {place}; `pullrank moderate list` shows all")

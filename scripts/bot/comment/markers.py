@@ -18,7 +18,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from harness.records.fields import Mode, Model, RecordName, Sha, ShortLine
+from harness.records.fields import Mode, Model, Moment, RecordName, Sha, ShortLine
 
 MARKER = "<!-- pullrank -->"
 MAX_CHARS = 65_536
@@ -71,11 +71,13 @@ class BoardMarker(Model):
 class NoticeMarker(Model):
     """A notice's kind.  Older comments have only the tone.
 
-    `head_sha` is its commit, if known; `left_out` are the requested boards for which the quota had no room.
+    `head_sha` is its commit, if known, and `refused_at` the time of the first refusal of that commit; `left_out` are
+    the requested boards for which the quota had no room.
     """
 
     tone: Tone
     head_sha: Sha | None = None
+    refused_at: Moment | None = None
     left_out: tuple[RecordName, ...] = ()
 
 

@@ -30,7 +30,6 @@ from scripts.bot.admission.copies import own_fingerprint
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import WINDOW
 from scripts.bot.admission.task_tree import open_tasks
-from scripts.bot.comment.markers import Tone
 from scripts.bot.comment.write_comment import find_ours
 from scripts.bot.context import BotContext
 from scripts.bot.intake.decision import EventFacts
@@ -143,12 +142,14 @@ def _happened_at(event: Event, pull: PullRequest) -> datetime:
 
 
 def _was_refused(event: Event, pull: PullRequest, contents: PullContents, github: GitHub, now: datetime) -> bool:
-    """Whether what looks like a lost event was refused before the deadline: its repetition is not in time."""
+    """Whether an event that seems lost was refused before the deadline: its repetition is not in time."""
     task, is_again = contents.task, isinstance(event, PullEvent) and event.happened_at
     if not (task and is_again and task.is_open(_happened_at(event, pull)) and not task.is_open(now)):
         return False
     notice = find_ours(pull.number, github)[1].notice
-    return bool(notice and notice.tone is Tone.REFUSED and notice.head_sha == pull.head_sha)
+    if not notice or notice.head_sha != pull.head_sha or not notice.refused_at:
+        return False
+    return task.is_open(notice.refused_at)
 
 
 def _with_origins(contents: PullContents, competition: Competition, branch: LedgerBranch, at: datetime) -> PullContents:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
 from scripts.bot.comment.comment_text import PullComment
+from scripts.bot.comment.markers import Tone
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.write_comment import find_ours, write
 from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
@@ -77,7 +78,7 @@ def handle_event(event: Event, context: BotContext, now: datetime | None = None)
     is_opening = isinstance(event, PullEvent) and event.action is PullAction.OPENED
     is_first = is_opening and bool(asked) and not facts.of_pull
     is_news = decision.notice or decision.endings or asked or decision.is_settled
-    short = _show(decision, record, pull, asked, context.github, is_first=is_first) if is_news else ""
+    short = _show(decision, record, facts, asked, context.github, is_first=is_first) if is_news else ""
     _stop(decision, asked, context.github)
     _answer(event, decision, pull, context.github)
     _start(decision, pull, asked, context.github, event.default_branch)
@@ -157,7 +158,7 @@ def _message(decision: Decision, facts: EventFacts) -> str:
 def _show(
     decision: Decision,
     record: PullRecord,
-    pull: PullRequest,
+    facts: EventFacts,
     asked: Sequence[Request],
     github: GitHub,
     *,
@@ -169,13 +170,16 @@ def _show(
 
     `is_first`: no comment can exist yet, because this run has made the first requests of a new pull request.
     """
+    pull = facts.pull
     known, kept = (None, PullComment()) if is_first else find_ours(pull.number, github)
     # An ending alone is no reason for a first comment.
     if not (known or decision.notice or asked):
         return ""
     notice = None if decision.is_settled else kept.notice
     if decision.notice:
-        notice = decision.notice.model_copy(update={"head_sha": pull.head_sha})
+        before = kept.notice.refused_at if kept.notice and kept.notice.head_sha == pull.head_sha else None
+        refused_at = before or (facts.now if decision.notice.tone is Tone.REFUSED else None)
+        notice = decision.notice.model_copy(update={"head_sha": pull.head_sha, "refused_at": refused_at})
     return write(record, known, kept, github, notice=notice, ours={request.id for request in asked})
 
 

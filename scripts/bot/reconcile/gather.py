@@ -27,7 +27,7 @@ from scripts.competition.settings import Merge as MergeSetting
 from scripts.github.pulls import MAX_LISTED, PER_PAGE, Comment, GitHubError, PullRequest, WorkflowRun
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import RequestStatus
-from scripts.ledger.moderation import Moderated
+from scripts.ledger.moderation import Action, Moderated
 from scripts.ledger.names import (
     boards,
     boards_in,
@@ -118,7 +118,8 @@ def _reopened_tasks(statuses: Iterable[RequestStatus], root: Path, now: datetime
 
 def _active_boards(branch: LedgerBranch, statuses: Iterable[RequestStatus], since: datetime) -> set[tuple[str, str]]:
     """The boards whose rows may be due to be judged again: reading all boards would take too long."""
-    decided = [one for one in branch.ledger.moderations() if one.at >= since and one.judgement]
+    # A lifted ban may concern any board.
+    decided = [one for one in branch.ledger.moderations() if one.at >= since and one.action is not Action.BAN]
     if not all(one.task and one.gpu for one in decided):
         return boards_in(branch.names)
     return {(one.task, one.gpu) for one in decided if one.task and one.gpu} | {
