@@ -146,7 +146,7 @@ class Cup:
         with LedgerBranch(self.url) as branch:
             moderated = Moderated.after(branch.ledger.moderations())
             tables = [
-                ranked(files, branch.ledger, moderated, allow_unwalled=False, now=site.now).table
+                ranked(files, branch.ledger, moderated, judges=site.judges, allow_unwalled=False, now=site.now).table
                 for files in boards_of(self.tasks, branch.ledger, [])
             ]
         pictures = (picture for table in tables for picture in board_picture(site, summary_of(site, table)))

@@ -46,7 +46,7 @@ def weight_kb(page: str) -> float:
 def test_the_landing_page_of_forty_boards_is_light(tmp_path: Path) -> None:
     season = make_season(tmp_path / "season", Size(tasks=8, gpus=5, authors=60, judgements=240))
     tables = [
-        ranked(files, season.ledger, Moderated(), allow_unwalled=False, now=END).table
+        ranked(files, season.ledger, Moderated(), judges=lambda _: True, allow_unwalled=False, now=END).table
         for files in boards_of(season.tasks, season.ledger, [])
     ]
     site = replace(SHARED, gpus=season.settings.gpus)

@@ -42,7 +42,10 @@ def test_the_season_has_every_judged_file_by_its_digest(season: Season) -> None:
 
 def test_the_season_has_ties_duels_editions_records_and_an_empty_board(season: Season) -> None:
     files = boards_of(season.tasks, season.ledger, [])
-    boards = [ranked(one, season.ledger, Moderated(), allow_unwalled=False, now=END).table for one in files]
+    boards = [
+        ranked(one, season.ledger, Moderated(), judges=lambda _: True, allow_unwalled=False, now=END).table
+        for one in files
+    ]
     rows = [row for board in boards for row in board.rows]
     assert len(boards) == 40 and any(not board.rows for board in boards)
     assert any(len({row.band for row in board.rows}) < len(board.rows) for board in boards)
