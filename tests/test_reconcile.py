@@ -16,6 +16,7 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
+from scripts.bot.ci import Workflow
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
@@ -26,6 +27,7 @@ from scripts.bot.reconcile.judged_again import DueJudging
 from scripts.bot.reconcile.plan import (
     MAX_LOST_EVENTS,
     AskForJudging,
+    ClosePull,
     EndRequest,
     RepositoryState,
     Step,
@@ -573,7 +575,6 @@ def test_the_bot_merges_nothing_of_a_banned_author(scene: Scene, capsys: pytest.
 
 
 def test_the_reconciler_respects_a_ban_that_comes_during_its_work(scene: Scene) -> None:
-    from scripts.bot.ci import Workflow
     from scripts.bot.reconcile.gather import gather
     from scripts.bot.reconcile.reconcile import act
 
@@ -612,6 +613,19 @@ def test_a_withdrawal_makes_the_reconciler_read_its_board_only(
     monkeypatch.setattr(LedgerBranch, "check_out", noting)
     settle(scene, capsys)
     assert set().union(*read) == {"vectoradd"}
+
+
+@pytest.mark.parametrize("is_pushed", [True, False])
+def test_a_pull_request_that_is_pushed_to_after_the_plan_stays_open(scene: Scene, *, is_pushed: bool) -> None:
+    pull = scene.submit(scene.alice, SOURCE)
+    scene.enter("reconcile.yml", "reconcile")
+    workflow = Workflow()
+    with workflow.github() as github:
+        step = ClosePull(pull=github.get_pull(pull.number))
+        if is_pushed:
+            scene.world.push(pull, {path_of("alice"): FASTER})
+        said = reconcile.act(step, workflow.context(github, "main"), datetime.now(UTC))
+    assert ("not closed, because it was pushed to" in said) == (pull.state == "open") == is_pushed
 
 
 def decide(scene: Scene, action: Action) -> None:
@@ -883,7 +897,6 @@ def test_a_lost_closing_event_still_cancels_the_waiting_judging(
 
 
 def test_a_repeated_step_of_the_plan_changes_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    from scripts.bot.ci import Workflow
     from scripts.bot.reconcile.gather import gather
     from scripts.bot.reconcile.reconcile import act
 
@@ -903,7 +916,6 @@ def test_a_repeated_step_of_the_plan_changes_nothing(scene: Scene, capsys: pytes
 
 
 def test_two_reconcilers_at_the_same_moment_do_nothing_twice(scene: Scene) -> None:
-    from scripts.bot.ci import Workflow
     from scripts.bot.reconcile.gather import gather
     from scripts.bot.reconcile.reconcile import act
 
@@ -1028,7 +1040,6 @@ def test_a_result_behind_a_hundred_other_runs_is_delivered_without_rejudging(
 
 
 def test_a_request_judged_after_the_plan_stays_judged(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    from scripts.bot.ci import Workflow
     from scripts.bot.reconcile.reconcile import act
 
     pull = opened(scene)

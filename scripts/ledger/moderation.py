@@ -85,6 +85,11 @@ class Moderation(Fact):
     by: PositiveInt = Field(description="numeric id of the maintainer, or of the author who withdraws")
     at: Moment
 
+    @classmethod
+    def about(cls, judgement: Judgement, action: Action, **fields: Any) -> Self:
+        """A decision about a judgement."""
+        return cls(action=action, judgement=judgement.checksum, task=judgement.task, gpu=judgement.gpu, **fields)
+
     @property
     def place(self) -> Path:
         return Path("moderation", f"{self.at.astimezone(UTC).date()}-{self.id}.json")
@@ -99,13 +104,7 @@ class Moderation(Fact):
 
 def hold(judgement: Judgement, reason: str, *, by: int, at: datetime) -> Moderation:
     """The decision to hold a judgement for a maintainer's review; `by` is the numeric id of an account."""
-    return about(judgement, Action.HOLD, id=f"held-{judgement.checksum[:12]}", reason=reason, by=by, at=at)
-
-
-def about(judgement: Judgement, action: Action, **fields: Any) -> Moderation:
-    """A decision about a judgement."""
-    named: dict[str, Any] = {"judgement": judgement.checksum, "task": judgement.task, "gpu": judgement.gpu}
-    return Moderation(action=action, **named, **fields)
+    return Moderation.about(judgement, Action.HOLD, id=f"held-{judgement.checksum[:12]}", reason=reason, by=by, at=at)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from harness.records.judgement import Judgement, JudgementError
 from harness.task.task import Board
 from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger
-from scripts.ledger.moderation import Action, Moderated, Moderation, about, file_of, find_owner
+from scripts.ledger.moderation import Action, Moderated, Moderation, file_of, find_owner
 from scripts.ledger.names import Choose, boards, either, everything, under
 from scripts.standings.standings import standings
 
@@ -156,7 +156,7 @@ def about_judgements(
     changed = [one for one in judgements if (one.checksum in is_in) is not adds]
     if not changed:
         raise ModerationError(f"nothing to change: it {state}; `pullrank moderate list` shows all")
-    return [about(one, action, id=_new_id(action), whole_file=whole_file, **vars(why)) for one in changed]
+    return [Moderation.about(one, action, id=_new_id(action), whole_file=whole_file, **vars(why)) for one in changed]
 
 
 def about_author(action: Action, user_id: int, login: str | None, ledger: Ledger, why: Why) -> Moderation:

@@ -9,7 +9,7 @@ from datetime import datetime
 from scripts.bot.intake.decision import Endings, EventFacts
 from scripts.common.text import inline
 from scripts.ledger.ledger import RequestStatus
-from scripts.ledger.moderation import Action, Moderation, about
+from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import Ending, EndState
 
 
@@ -69,7 +69,9 @@ def withdraw(
     places = sorted({(one.task, one.gpu) for one in left} | {(one.task, one.gpu) for one in waiting})
     return Withdrawal(
         decisions=tuple(
-            about(one, Action.WITHDRAW, id=f"{name}-{one.checksum[:12]}", reason=reason, by=author.id, at=facts.now)
+            Moderation.about(
+                one, Action.WITHDRAW, id=f"{name}-{one.checksum[:12]}", reason=reason, by=author.id, at=facts.now
+            )
             for one in left
         ),
         endings=tuple(
