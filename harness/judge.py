@@ -388,7 +388,7 @@ def _refuse(fault: str) -> Results:
 
 def _require_supported(board: Board, mode: Mode, *files: Submission) -> None:
     task = board.task
-    if wrong := next((file.name for file in files if file.name != task.submission_name), None):
+    if wrong := next((file.name for file in files if file.name != task.name_of(file.digest)), None):
         raise SubmissionError(f"{task.name} expects a {task.submission_name}, not a {wrong}")
     if mode is Mode.RANKED and not task.ranks:
         raise TaskError(f"{task.name} never ranks: its code was rewritten for another device (device_alias)")

@@ -479,6 +479,18 @@ def _is_of_session(pid: str, session: int) -> bool:
         return False
 
 
+def test_a_bundle_for_a_compiled_task_may_hold_a_baseline_in_python():
+    task = load_task(ROOT / "tasks" / "causalconv1d")
+    library, *_ = (one.path.read_bytes() for one in task.baselines)
+    for source in (library, library + b"\n"):
+        is_baseline = source == library
+        content = packed(request=request(source, task=task.name), task=task, submission=source)
+        bundle = read_bundle(content)
+        assert bundle.submission.name == ("submission.py" if is_baseline else "submission.cu")
+        with bundle.open_board() as board:
+            assert bool(board.task.baseline_name(bundle.submission.digest)) is is_baseline
+
+
 def test_a_bundle_with_a_file_of_another_language_is_refused():
     task = replace(load_task(VECTORADD), lang="cu")
     assert task.submission_name == "submission.cu"

@@ -23,7 +23,7 @@ from harness.rules import examine
 from harness.rules.context import Context
 from harness.task.compile import explain, ran_out_of_memory, recipe_of
 from harness.task.submission import Submission, read_submission
-from harness.task.task import Board, Example, Limits, ScriptConfig, load_task
+from harness.task.task import Baseline, Board, Example, Limits, ScriptConfig, load_task
 from harness.task.toolchain import Toolchain, host_flags
 from scripts.cli import run
 
@@ -301,6 +301,17 @@ def test_source_that_overwhelms_the_compiler_is_the_submissions_fault(
 ) -> None:
     judgement = impatient.judge(submission(source + RIGHT), Mode.TEST)
     assert judgement.verdict in verdicts, judgement.message
+
+
+@pytest.mark.walls
+@needs_gxx
+def test_a_baseline_in_python_is_judged_beside_compiled_files() -> None:
+    code = "def custom_kernel(data):\n    a, x, y = data\n    y.add_(x, alpha=a)\n    return y\n"
+    library = Submission(login="ada", source=code.encode())
+    baseline = Baseline(name="PyTorch", path=Path("library.py"), digest=library.digest)
+    judgement = judge(replace(CPU, task=replace(AXPY, baselines=(baseline,))), library, Mode.BENCHMARK)
+    assert (judgement.verdict, judgement.baseline) == (Verdict.ACCEPTED, "PyTorch"), judgement.message
+    assert all(case.timing and case.timing.ratio for case in judgement.benchmarks), "compared with the anchor in C++"
 
 
 def test_a_file_of_another_language_is_refused() -> None:

@@ -16,7 +16,7 @@ from harness.records.counters import LaunchFilter
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from harness.task.task import Baseline, load_task
+from harness.task.task import Baseline, Language, load_task
 from scripts.bot.admission.admission import Competition, PullContents
 from scripts.bot.admission.copies import Original
 from scripts.bot.admission.path_rule import (
@@ -419,6 +419,16 @@ def test_a_baseline_may_name_gpus_that_this_competition_lacks() -> None:
     task = replace(WIDE, baselines=(baseline,))
     assert boards(decide(happened(), facts(contents=contents(source, task=task)))) == ["H100 ranked 1"]
     assert "no machine here for `L4`" in refusal(decide(happened(), facts(contents=contents(source, task=WIDE))))
+
+
+def test_a_compiled_task_takes_a_python_file_only_if_it_is_a_baseline() -> None:
+    baseline = Baseline(name="torch.add", path=Path("add.py"), digest=hashlib.sha256(SOURCE).hexdigest())
+    task = replace(TASK, lang=Language.CU, baselines=(baseline,))
+    assert boards(decide(happened(), facts(contents=contents(task=task)))) == ["CPU ranked 1", "H100 ranked 1"]
+    wanted = PATH.replace(".py", ".cu")
+    assert f"takes no py file. Write `{wanted}`" in refusal(
+        decide(happened(), facts(contents=contents(SOURCE + b"\n", task=task)))
+    )
 
 
 def test_a_directive_in_the_file_narrows_the_boards() -> None:

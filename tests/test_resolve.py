@@ -20,7 +20,7 @@ from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement,
 from harness.records.times import Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.bundle import Bundle, read_bundle
-from harness.task.task import Baseline, Task, load_task
+from harness.task.task import Baseline, Language, Task, load_task
 from scripts.bot.admission.recheck import why_refused, why_unreadable
 from scripts.bot.evaluate.pyz import LIBRARIES, judge_lock
 from scripts.bot.evaluate.resolve import Resolution, find_champion, minutes_for, resolve
@@ -80,6 +80,13 @@ def facts(**changes: object) -> dict[str, object]:
         "max_bytes": 256 * 1024,
         "gpus": ("CPU", "H999"),
     } | changes
+
+
+def test_a_baseline_in_python_of_a_compiled_task_may_be_judged():
+    baseline = Baseline(name="torch.add", path=Path("add.py"), digest=hashlib.sha256(SOURCE).hexdigest())
+    task = replace(vectoradd(), lang=Language.CU, baselines=(baseline,))
+    assert why_refused(**facts(task=task)) is None
+    assert "submission.cu` and nothing else" in why_refused(**facts(task=replace(task, baselines=())))
 
 
 def test_one_plain_file_in_its_authors_folder_may_be_judged():

@@ -191,6 +191,20 @@ templates: {CUDA: template.cu}
     assert task.config.include_dirs == ("cutlass",) and task.config.compile_flags == ("-O3",)
 
 
+def test_a_compiled_task_may_have_baselines_in_python(tmp_path: Path) -> None:
+    library = "def custom_kernel(data): ...\n"
+    task = load(
+        tmp_path,
+        "lang: cu\nevaluator: referee\nbaselines: {PyTorch: examples/accepted/library.py}\n",
+        adapter__py="def bind(library): ...\n", examples___accepted___a__cu="\n", examples___wrong_answer___b__cu="\n",
+        examples___accepted___library__py=library, examples___accepted___no_baseline__py=library + "\n",
+    )  # fmt: skip
+    assert [one.place for one in task.examples] == ["accepted/a.cu", "accepted/library.py", "wrong_answer/b.cu"]
+    digests = [hashlib.sha256(source.encode()).hexdigest() for source in (library, library + "\n", "\n")]
+    assert list(map(task.name_of, digests)) == ["submission.py", "submission.cu", "submission.cu"]
+    assert task.name_of(None) == "submission.cu"
+
+
 def test_a_task_with_its_own_evaluator_needs_no_examples(tmp_path: Path) -> None:
     missing = {"examples___accepted___plain__py": None, "examples___wrong_answer___zeros__py": None}
     files = '[{name: submission.py, source: "@SUBMISSION@"}, {name: eval.py, source: eval.py}]'

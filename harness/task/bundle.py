@@ -130,8 +130,9 @@ class Bundle:
             tree = Path(folder).resolve()
             lay_out(self.task_files, tree)
             task = load_task(tree / self.order.task)
-            if task.submission_name != self.submission.name:
-                raise TaskError(f"{task.name} expects a {task.submission_name}, not a {self.submission.name}")
+            wanted = task.name_of(self.submission.digest)
+            if wanted != self.submission.name:
+                raise TaskError(f"{task.name} expects a {wanted}, not a {self.submission.name}")
             yield replace(task.board(self.order.gpu), toolchain=self.toolchain)
 
 

@@ -131,6 +131,14 @@ class Task:
     def submission_name(self) -> str:
         return f"submission.{self.lang}"
 
+    def name_of(self, digest: str | None) -> str:
+        """The name that a file with this SHA-256 has as a submission.
+
+        That is `submission_name`, but `submission.py` for a baseline in Python of a task with `lang: cu`.
+        """
+        path = next((one.path for one in self.baselines if one.digest == digest), None)
+        return f"submission{path.suffix}" if path else self.submission_name
+
     @property
     def is_compiled(self) -> bool:
         """Whether the submission is compiled and then judged by the referee."""

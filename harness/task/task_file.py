@@ -237,7 +237,8 @@ class TaskFile(LimitKeys):
         default_factory=dict,
         max_length=10,
         description="Accepted examples whose times the boards show without a rank, by name: {torch.sort: "
-        "examples/accepted/library.py}. A maintainer submits exactly such a file.",
+        "examples/accepted/library.py}. A maintainer submits exactly such a file. Tasks with lang: cu may have some in "
+        "Python.",
     )
     tests: Cases = Field(description="Cases whose outputs are checked.")
     benchmarks: Cases = Field(description="Cases whose outputs are checked and that are timed.")

@@ -156,7 +156,8 @@ class TaskFolder:
         examples = tuple(
             Example(path=path, verdict=verdict)
             for name, verdict in VERDICTS.items()
-            for example in sorted(self.folder.glob(f"examples/{name}/*.{self.file.lang}"))
+            for example in sorted(self.folder.glob(f"examples/{name}/*.*"))
+            if example.suffix == f".{self.file.lang}" or self._is_library(example)
             if (path := self._find(str(example.relative_to(self.folder))))
         )
         for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
@@ -164,6 +165,10 @@ class TaskFolder:
                 place = self.folder / "examples" / verdict.folder
                 self.faults.add_elsewhere(place, f"needs a file *.{self.file.lang} that must get {verdict}")
         return examples
+
+    def _is_library(self, example: Path) -> bool:
+        """Whether it is a baseline in Python, which calls a library, of a task whose submissions are compiled."""
+        return self.is_compiled and example.suffix == ".py" and example in self.file.baselines.values()
 
     def find_anchor(self, examples: tuple[Example, ...]) -> Path | None:
         """The accepted example named in `anchor`, or the first one.  Tasks with their own evaluator have no anchor."""

@@ -154,10 +154,10 @@ def _newest(github: GitHub) -> int:
 
 def _named(submission: Submission, task: Task, login: str) -> Submission:
     """The file under the name that it gets in the repository."""
-    wanted = Path(task.submission_name)
+    wanted = Path(task.name_of(submission.digest))
     if Path(submission.name).suffix != wanted.suffix:
         raise SubmitError(f"the task {task.name} takes a {wanted.suffix} file, not {submission.name}")
-    return replace(submission, login=login, name=task.submission_name)
+    return replace(submission, login=login, name=wanted.name)
 
 
 def _prepared(contributor: Contributor, submission: Submission, task: Task, *, draft: bool) -> PreparedSubmission:

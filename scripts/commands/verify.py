@@ -100,18 +100,19 @@ def _board(judged: Judgement, task_dir: Path | None) -> Board:
 def _file(judged: Judgement, task: Task, named: Path | None) -> Submission:
     """The judged file, identified by its digest."""
     info = judged.submission
+    name = task.name_of(info.digest)
     merged = None if named else MergedFiles(ROOT).find(task.name, info.login, info.digest)
     if merged is not None:
-        return Submission(login=info.login, source=merged, name=task.submission_name)
-    path = named or ROOT / entry_path(task.name, info.login, task.submission_name)
+        return Submission(login=info.login, source=merged, name=name)
+    path = named or ROOT / entry_path(task.name, info.login, name)
     fetch = f"git fetch origin pull/{info.pull_request}/head && " if info.pull_request else ""
-    where = f"{fetch}git show {info.head_sha or 'COMMIT'}:{entry_path(task.name, info.login, task.submission_name)}"
+    where = f"{fetch}git show {info.head_sha or 'COMMIT'}:{entry_path(task.name, info.login, name)}"
     if not named and not path.is_file():
         raise VerifyError(f"{path}: no such file; name it with --file. `{where}` prints it")
     found = read_submission(path, login=info.login)
     if found.digest != info.digest:
         raise VerifyError(f"{path} is not the judged file ({info.digest[:12]}). `{where}` prints that one")
-    return Submission(login=info.login, source=found.source, name=task.submission_name)
+    return Submission(login=info.login, source=found.source, name=name)
 
 
 def _play(judged: Judgement, board: Board, submission: Submission, sandbox: str) -> Judgement:

@@ -77,7 +77,7 @@ def prepare(
     if not (draft or task.is_open(datetime.now(UTC))):
         why = "is closed and ranks nothing any more" if task.ranks else "is for practice only"
         raise SubmitError(f"{task.name} {why}. With --draft it is tested and timed")
-    entry = SubmissionPath(task=task.name, login=author.login, name=task.submission_name)
+    entry = SubmissionPath(task=task.name, login=author.login, name=submission.name)
     try:
         admitted = _admit(entry, submission, task, author, settings)
     except Refused as refused:

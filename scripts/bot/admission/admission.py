@@ -151,13 +151,13 @@ def admit(entry: SubmissionPath, contents: PullContents, competition: Competitio
     Raises:
         Refused: names the first thing that is wrong with it.
     """
+    digest = hashlib.sha256(contents.source).hexdigest()
     task = require_task(entry, contents, competition)
     blob = require_plain(entry, contents, competition)
     require_kernel(entry, contents, task)
     require_original(entry, contents, competition)
     boards = require_boards(task, competition)
     wanted = require_directives(entry, contents.source)
-    digest = hashlib.sha256(contents.source).hexdigest()
     if task.baseline_name(digest):  # It comes with the task, and may name GPUs that this competition does not have.
         wanted = tuple(gpu for gpu in wanted if gpu in boards) or wanted
     return Admission(
@@ -176,8 +176,9 @@ def require_task(entry: SubmissionPath, contents: PullContents, competition: Com
         near = did_you_mean(entry.task, competition.task_names).replace("'", "`") or "."
         tasks = ", ".join(f"`{name}`" for name in competition.task_names) or "none yet"
         raise Refused(f"There is no task {inline(entry.task)}{near} The tasks: {tasks}.")
-    if entry.name != contents.task.submission_name:
-        wanted = entry_path(entry.task, entry.login, contents.task.submission_name)
+    name = contents.task.name_of(hashlib.sha256(contents.source).hexdigest())
+    if entry.name != name:
+        wanted = entry_path(entry.task, entry.login, name)
         raise Refused(f"The task `{entry.task}` takes no {entry.name.rpartition('.')[2]} file. Write `{wanted}`.")
     return contents.task
 

@@ -42,7 +42,7 @@ def why_refused(
         return f"Pull requests of this account are not judged: {inline(ban)}. Ask a maintainer."
     if owner and owner.user_id != request.user_id:
         return f"The folder `{request.login}` belongs to account {owner.user_id}, which had that login before."
-    wanted = SubmissionPath(task=request.task, login=request.login, name=task.submission_name)
+    wanted = SubmissionPath(task=request.task, login=request.login, name=task.name_of(request.digest))
     return _why_not_the_file(request, wanted, files, blob, max_bytes) or _why_no_board(request, task, gpus)
 
 

@@ -123,6 +123,6 @@ def _section(status: RequestStatus, kept: BoardSection | None, told: BoardSectio
 
 def _file_name(request: Request, root: Path) -> str:
     try:
-        return require_task(request.task, root / "tasks").submission_name
+        return require_task(request.task, root / "tasks").name_of(request.digest)
     except TaskError:
         return FILE_NAMES[0]

@@ -37,11 +37,12 @@ def pack(
         TaskError: some of the task's files cannot be packed.
         BundleError: the bundle would be too large, or the request is malformed.
     """
-    suffix = task.lang.value
-    members = {"request.json": request, f"submission.{suffix}": submission, HARNESS: harness}
+    name = task.name_of(sha256(submission))
+    members = {"request.json": request, name: submission, HARNESS: harness}
     members[TOOLCHAIN] = toolchain.model_dump_json(indent=1).encode()
     if champion:
-        members |= {"champion.json": _champion_facts(champion), f"champion.{suffix}": champion.submission.source}
+        theirs = f"champion.{task.lang}"
+        members |= {"champion.json": _champion_facts(champion), theirs: champion.submission.source}
     members |= {f"tasks/{name}": content for name, content in task_files(task).items()}
     manifest = Manifest(members={name: sha256(content) for name, content in members.items()})
     packed = zip_of({"manifest.json": manifest.model_dump_json(indent=1).encode(), **members})

@@ -113,7 +113,7 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
     max_bytes = settings.limits.file_kib * 1024
     try:
         files = fork.changes(request.head_sha)
-        path = entry_path(request.task, request.login, task.submission_name)
+        path = entry_path(request.task, request.login, task.name_of(request.digest))
         blob, source = fork.read(request.head_sha, path, max_bytes)
     except GitError as error:
         if _GONE not in error.said:

@@ -37,12 +37,13 @@ def run(request_id: str, context: BotContext, key: str) -> str:
     with context.open_ledger(requests_of_author_of(request_id)) as branch:
         request = require_request(branch.ledger, request_id).request
     task = require_task(request.task, context.root / "tasks")
-    path = entry_path(task.name, request.login, task.submission_name)
+    name = task.name_of(request.digest)
+    path = entry_path(task.name, request.login, name)
     with context.open_fork() as fork:
         _, source = fork.read(request.head_sha, path, MAX_BYTES)
     if not source or request.digest not in (None, sha256(source)):
         raise PullRankError(f"{request.id}: the commit {request.head_sha[:7]} does not have the judged file")
-    aid = review_aid(source, task.submission_name, task, context.settings.reader, key)
+    aid = review_aid(source, name, task, context.settings.reader, key)
     check = Check(
         name=f"PullRank review / {request.gpu}",
         head_sha=request.head_sha,
