@@ -262,3 +262,11 @@ def test_a_time_below_the_hardware_floor_is_held_unless_possibly_cached() -> Non
     # A hundred megabytes may fit into a cache, which is faster than the memory that the floor of 100 µs is for.
     assert floored(working("100000000")) == ""
     assert floored(replace(BOARD, task=replace(BOARD.task, work=None))) == ""
+
+
+def test_no_cache_excuses_a_time_below_that_of_the_operations() -> None:
+    board = replace(BOARD, task=replace(BOARD.task, work=Work(bytes="1000", flops="1000000000", dtype="float32")))
+    # 50 µs, with floors of 100 and 10 µs.
+    slow, fast = (Gpu(runs_on="h", bandwidth_gbs=1000.0, tflops={"float32": peak}) for peak in (10.0, 100.0))
+    assert "50.0 µs is below the hardware's floor of 100.0 µs" in why_below_the_floor(forged(), board, slow)
+    assert why_below_the_floor(forged(), board, fast) == ""

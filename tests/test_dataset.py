@@ -125,6 +125,35 @@ def test_an_author_who_is_left_out_stays_so_under_an_older_login(tmp_path: Path)
     assert {"renamed-sample", last.submission.login}.isdisjoint(line["login"] for line in lines(tmp_path))
 
 
+def test_an_author_is_left_out_under_a_login_of_which_nothing_counts(tmp_path: Path) -> None:
+    season = make_season(tmp_path / "season", Size(tasks=1, gpus=1, authors=3, judgements=20), seed=3)
+    season = replace(season, tasks=tuple(replace(task, deadline=None) for task in season.tasks))
+    last = competing(season)[-1]
+    renamed = last.submission.model_copy(update={"login": "renamed-sample", "digest": "0" * 64})
+    newest = last.model_copy(update={"submission": renamed, "finished_at": last.finished_at + timedelta(minutes=1)})
+    season.ledger.append(newest, "renamed-1")
+    facts = {"judgement": newest.checksum, "reason": "It copies.", "by": 1, "at": END}
+    season.ledger.append_fact(Moderation(id="one", action=Action.DISQUALIFY, **facts))
+    write(season, tmp_path, without=("renamed-sample",))
+    assert lines(tmp_path) and last.submission.login not in {line["login"] for line in lines(tmp_path)}
+
+
+def test_a_file_that_was_removed_from_a_board_stays_left_out_without_the_board(tmp_path: Path) -> None:
+    season = make_season(tmp_path / "season", Size(tasks=1, gpus=2, authors=5, judgements=60), seed=3)
+    (task,) = season.tasks
+    accepted = competing(season)
+    one = next(one for one in accepted if one.gpu == task.gpus[1])
+    elsewhere = one.model_copy(update={"gpu": task.gpus[0], "finished_at": one.finished_at + timedelta(minutes=1)})
+    season.ledger.append(elsewhere, "elsewhere-1")
+    season = replace(season, tasks=(replace(task, gpus=task.gpus[:1], deadline=None),))
+    write(season, tmp_path)
+    assert one.submission.digest in {line["digest"] for line in lines(tmp_path)}
+    facts = {"judgement": one.checksum, "reason": "It copies.", "by": 1, "at": END}
+    season.ledger.append_fact(Moderation(id="one", action=Action.DISQUALIFY, **facts))
+    write(season, tmp_path)
+    assert one.submission.digest not in {line["digest"] for line in lines(tmp_path)}
+
+
 def test_the_command_needs_the_licence_in_the_settings(
     made: tuple[Path, Season], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,6 +102,35 @@ def test_comments_and_docstrings_of_a_file_have_no_findings() -> None:
     assert found(f"'''\n{code}\n'''\n# import time\n") == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "static float *cache;", "static size_t calls = 0;", "static std::atomic<int> c{0};", "static char b[9];",
+        "static __device__ float cache[1024];", "int64_t calls;", "std::vector<float> kept;",
+    ],
+)  # fmt: skip
+def test_variables_that_outlive_a_call_are_state(line: str) -> None:
+    assert "state 2" in found(f"// nothing here\n{line}\n", "submission.cu")
+
+
+def test_a_size_may_have_a_suffix() -> None:
+    assert found("if (n == 1000u) return;\n", "submission.cu") == ["benchmark size 1"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"def helper(data): return print(data)\n{KERNEL}return data",
+        "def custom_kernel(data, /):\n    return data",
+        f"{KERNEL}x: object = data[0]\n    return x",
+        f"{KERNEL}return (x := data)",
+        f"{KERNEL}a, b = data\n    return {{'a': a, 'b': b.sum()}}",
+    ],
+)
+def test_an_input_may_be_returned_in_many_ways(source: str) -> None:
+    assert any(one.startswith("returned input ") for one in found(source)), found(source)
+
+
 def test_every_rule_has_an_example_here() -> None:
     assert {rule.name for rule in RULES} == {expected.rpartition(" ")[0] for expected in PYTHON}
 
@@ -123,6 +152,8 @@ def test_usual_lines_of_honest_kernels_have_no_findings(source: str) -> None:
 def test_honest_cuda_has_no_findings() -> None:
     code = (
         "__device__ __forceinline__ float f(float x) { return x; }\nauto y = x.clone();\nstatic at::Tensor g(int n) {\n"
+        "static const float TABLE[] = {1};\nstatic constexpr int WARPS = 4;\n  int64_t here = 0;\nint64_t rest(int n);\n"
+        "  static __shared__ float tile[32];\nstatic __global__ void h() {\n"
     )
     assert found(code + "cudaStream_t s = at::cuda::getCurrentCUDAStream();\n", "submission.cu") == []
 

@@ -205,6 +205,12 @@ def test_the_schema_describes_every_key_for_editors(capsys: pytest.CaptureFixtur
     assert not any("null" in json.dumps(key) for key in described)
 
 
+def test_the_schema_refuses_what_only_begins_or_ends_like_an_architecture() -> None:
+    for arch, fits in (("sm_90a", True), ("gfx942", True), ("sm_90nonsense", False), ("xxgfx942", False)):
+        instance = {"gpus": {"H100": {"runs_on": "h100", "arch": arch}}}
+        assert Draft202012Validator(settings_schema()).is_valid(instance) is fits, arch
+
+
 def in_full() -> str:
     """The shipped settings with all commented-out examples."""
     text = SHIPPED.read_text()

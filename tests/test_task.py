@@ -94,6 +94,11 @@ def test_a_task_with_ten_faults_gets_all_ten_reported(tmp_path: Path) -> None:
     assert sum("did you mean" in fault for fault in faults) >= 5
 
 
+def test_a_number_of_any_length_in_place_of_a_choice_is_a_fault(tmp_path: Path) -> None:
+    (fault,) = faults_of(task_folder(tmp_path, f"{CASES}lang: 0x{'f' * 6000}\n"))
+    assert fault.endswith("lang: must be one of py, cu, not a number of that size")
+
+
 def test_a_task_may_leave_out_all_but_its_cases(tmp_path: Path) -> None:
     task = load(tmp_path)
     assert (task.name, task.title, task.description) == ("vectoradd", "Vectoradd", "")

@@ -13,8 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.task.faults import Faults
 from harness.task.task import Evaluator, Language, Ranking, Task, load_task
+from harness.task.yaml_file import read_yaml
 from scripts.cli import run
+from scripts.kernelbot.convert import dump_task_yml
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
 from scripts.kernelbot.files import FoundTask
 from scripts.kernelbot.find_tasks import find_tasks, task_name
@@ -219,6 +222,14 @@ def test_a_task_rewritten_for_the_cpu_says_so_and_never_ranks(tmp_path, capsys):
     example = task.examples[0].path
     assert run(["rank", str(example), "--task-dir", str(task.folder), "--sandbox", "none"]) == 2
     assert "scale_py never ranks" in capsys.readouterr().err
+
+
+def test_a_text_that_looks_like_a_number_stays_text(tmp_path):
+    texts = ["1e3", "1e-3", "12E4", "010", "yes", "1:30"]
+    (tmp_path / "task.yml").write_bytes(dump_task_yml({"tests": [{"mode": text} for text in texts]}))
+    assert read_yaml(tmp_path / "task.yml", Faults(tmp_path / "task.yml")) == {
+        "tests": [{"mode": text} for text in texts]
+    }
 
 
 def test_only_device_names_are_rewritten():

@@ -93,6 +93,15 @@ def test_a_mended_task_rejects_wrong_forms_and_has_an_anchor_that_is_right(tmp_p
     assert "+anchor: examples/accepted/times.py" in said
 
 
+def test_a_submission_is_rewritten_for_the_device_alias_too(tmp_path, capsys):
+    kernel = "import torch\n\n\ndef custom_kernel(data):\n    return data * torch.full((1,), 0.5, device='cuda')\n"
+    source = kernelbot_task(tmp_path / "set" / "half", submissions__times=kernel)
+    options = ("--mend", "--sandbox", "none", "--device-alias", "cuda=cpu")
+    task = imported(tmp_path / "tasks", source, *options)["half"]
+    assert task.anchor == task.folder / "examples" / "accepted" / "times.py"
+    assert "times.py: left out" not in capsys.readouterr().out and b'device="cpu"' in task.anchor_source
+
+
 def test_a_check_is_not_wrapped_if_an_accepted_example_would_be_wrong_then(tmp_path, capsys):
     """Even if the example fails on this machine for another reason."""
     kept = "    if data.numel() > 1000:\n        raise ValueError('too long')\n    return data[None] * 0.5\n"

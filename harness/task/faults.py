@@ -128,7 +128,8 @@ def _in_plain_words(kind: str, value: Any, context: dict[str, Any], loc: Loc, na
             return f"unknown key{did_you_mean(str(loc[-1]), names)}"
         case "enum" | "literal_error":
             known = re.findall(r"'([^']+)'", context["expected"])
-            return f"must be one of {', '.join(known)}, not {quote(value)}{did_you_mean(str(value)[:60], known)}"
+            near = did_you_mean(value[:60], known) if isinstance(value, str) else ""
+            return f"must be one of {', '.join(known)}, not {quote(value)}{near}"
         case "string_type":
             hint = "" if value is None or isinstance(value, list | dict) else "; put it in quotes"
             return f"must be text, not {quote(value)}{hint}"

@@ -140,7 +140,7 @@ class Like:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return handler(schema) | {"pattern": f"^{self.pattern}$"}
+        return handler(schema) | {"pattern": f"^(?:{self.pattern})$"}
 
 
 LineField = Annotated[str, Like(r"[^\x00-\x1f\x7f]{1,200}", "one line of text, of at most 200 characters")]

@@ -31,7 +31,8 @@ _STANDARD = "tag:yaml.org,2002:"
 _SCALARS = {"str", "int", "float", "bool", "null", "timestamp"}
 _WRONG_SCALAR = (yaml.YAMLError, ValueError, LookupError, AttributeError, ArithmeticError)
 """Exceptions that PyYAML raises on `!!bool maybe`, `2027-13-01`, `!!timestamp soon` and the like."""
-_EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")
+EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")
+"""Numbers such as 1e3, which YAML 1.1 takes for text."""
 _HINTS = {
     "mapping values are not allowed": "text that contains ': ' needs quotes",
     "cannot start any token": "text that begins with @, % or ` needs quotes",
@@ -158,7 +159,7 @@ class _Walk:
         return values
 
     def scalar(self, node: yaml.ScalarNode, loc: Loc) -> Any:
-        if not node.style and _EXPONENT.fullmatch(node.value):
+        if not node.style and EXPONENT.fullmatch(node.value):
             return float(node.value)
         try:
             return self.scalars.construct_object(node)

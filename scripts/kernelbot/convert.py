@@ -22,6 +22,7 @@ import yaml
 
 from harness.records.errors import TaskError
 from harness.task.task_values import SUBMISSION
+from harness.task.yaml_file import EXPONENT
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
 from scripts.kernelbot.files import FoundTask, Parts, read_parts
 from scripts.kernelbot.kind import spans_gpus, why_script
@@ -180,7 +181,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    quoted = "'" if EXPONENT.fullmatch(text) else None  # PyYAML writes 1e3 plainly, and a task.yml reads a number
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else quoted)
 
 
 _Dumper.add_representer(str, _text)

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from scripts.kernelbot.convert import dump_task_yml, for_this_task, trimmed
+from scripts.kernelbot.device_alias import without_cuda
 from scripts.kernelbot.files import FoundTask, locate
 from scripts.kernelbot.kind import parse
 from scripts.kernelbot.needs import with_needs
@@ -40,9 +41,11 @@ def with_values(files: Mapping[str, bytes], changes: dict[str, Any]) -> Files:
 
 def with_submissions(found: FoundTask, files: Mapping[str, bytes]) -> Files:
     """Add what is in the task's folder `submissions` as accepted examples, unless an example has that name."""
-    suffix = f".{values_of(files).get('lang', 'py')}"
+    values = values_of(files)
+    suffix = f".{values.get('lang', 'py')}"
+    rewritten = without_cuda if values.get("device_alias") else bytes
     added = {
-        name: for_this_task(content, found.name)
+        name: rewritten(for_this_task(content, found.name))
         for path in sorted((found.folder / "submissions").glob(f"*{suffix}"))
         if (name := f"examples/accepted/{path.name}") not in files
         if (content := _read(found, f"submissions/{path.name}"))

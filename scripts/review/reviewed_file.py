@@ -144,16 +144,12 @@ class ReviewedFile:
     def _docstrings(self) -> set[int]:
         return {id(place.node.value) for place in self.places if isinstance(place.node, ast.Expr)}
 
-    def called_before(self, name: str, line: int) -> bool:
-        """Whether a call before this line may have changed the value of a name."""
-        return self._first_changes.get(name, line) < line
-
-    @cached_property
-    def _first_changes(self) -> dict[str, int]:
-        """For each name, the first line on which a call gets it, or a part of it is assigned."""
+    def first_changes(self, function: ast.FunctionDef) -> dict[str, int]:
+        """For each name, the first line of a function on which a call gets it, or a part of it is assigned."""
         found: dict[str, int] = {}
+        lines = range(function.lineno, (function.end_lineno or function.lineno) + 1)
         for place in self.places:
-            match place.node:
+            match place.node if place.line in lines else None:
                 case ast.Name(id=name) if place.in_call:
                     found.setdefault(name, place.line)
                 case ast.Subscript(ctx=ast.Store()) | ast.AugAssign():

@@ -194,20 +194,36 @@ def _is_attribute(part: ast.expr, wanted: frozenset[str]) -> bool:
 def _returned_inputs(file: ReviewedFile) -> LineNumbers:
     """Inputs that are returned, where no call before can have changed them."""
     for function in (one.node for one in file.places if isinstance(one.node, ast.FunctionDef)):
-        if function.name != "custom_kernel" or len(function.args.args) != 1:
+        arguments = [*function.args.posonlyargs, *function.args.args]
+        if function.name != "custom_kernel" or len(arguments) != 1:
             continue
-        inputs = {function.args.args[0].arg}
+        inputs = {arguments[0].arg}
         for node in ast.walk(function):
             match node:
-                case ast.Assign(targets=[target], value=value) if root_of(value) in inputs:
-                    parts = target.elts if isinstance(target, ast.Tuple) else [target]
-                    inputs |= {part.id for part in parts if isinstance(part, ast.Name)}
+                case (
+                    ast.Assign(targets=[target], value=ast.expr() as value)
+                    | ast.AnnAssign(target=target, value=ast.expr() as value)
+                    | ast.NamedExpr(target=target, value=value)
+                ) if root_of(value) in inputs:
+                    inputs |= {part.id for part in _parts(target) if isinstance(part, ast.Name)}
+        changes = file.first_changes(function)
         for node in ast.walk(function):
             if isinstance(node, ast.Return) and node.value:
-                results = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
-                names = {root_of(one) for one in results} & inputs
-                if any(not file.called_before(name, node.lineno) for name in names):
+                names = {root_of(one) for one in _parts(node.value)} & inputs
+                if any(changes.get(name, node.lineno) >= node.lineno for name in names):
                     yield node.lineno
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """The values of which a tuple, a list, a dict or a choice consists; else the value itself."""
+    match node:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            return parts
+        case ast.IfExp(body=body, orelse=orelse):
+            return [body, orelse]
+        case ast.NamedExpr(value=value):
+            return [value]
+    return [node]
 
 
 def _broad(file: ReviewedFile) -> LineNumbers:
@@ -235,8 +251,8 @@ def _sizes(file: ReviewedFile) -> LineNumbers:
             case ast.Dict(keys=keys):
                 yield from (key.lineno for key in keys if key and _is_size(key, file))
     if file.sizes:
-        numbers = "|".join(map(str, sorted(file.sizes)))
-        native = re.compile(rf"(?:[=!]=|\bcase)\s*(?:{numbers})\b|\b(?:{numbers})\s*[=!]=")
+        numbers = f"(?:{'|'.join(map(str, sorted(file.sizes)))})[uUlL]{{0,3}}"
+        native = re.compile(rf"(?:[=!]=|\bcase)\s*{numbers}\b|\b{numbers}\s*[=!]=")
         yield from (line for line, text in file.native if native.search(text))
 
 
@@ -354,8 +370,9 @@ RULES: tuple[SourceRule, ...] = (
     SourceRule(
         name="state",
         sentence="Something changes from call to call: state can carry an answer, or count the calls.",
-        native=r"\bstatic\s+(?:thread_local\s+)?(?:std::(?:\w*map|vector|array)|(?:at|torch)::Tensor|bool|int|void)\b"
-        r"[^(\n]{0,200}[=;{]|^\s*__device__\s+(?!__|inline|void)[^(\n]{0,200}[=;{]",
+        native=r"\bstatic\s+(?!const|inline\b|__(?:global|shared|constant)__)[^(\n]{0,200}[=;{\[]|"
+        r"^\s*__device__\s+(?!__|inline|void)[^(\n]{0,200}[=;{]|"
+        r"^(?:unsigned\s+)?(?:bool|int|long|float|double|size_t|u?int\d+_t|std::\w+(?:<[^;(\n]{0,100}>)?)\s+\*?\w+\s*[=;{\[]",
         finds=_state,
     ),
     SourceRule(

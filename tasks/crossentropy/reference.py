@@ -26,12 +26,16 @@ def generate_input(tokens: int, vocab: int, ignored: float, seed: int) -> input_
     size = 10 ** (3 * torch.rand(tokens, 1) - 1)
     place = 100 * torch.randn(tokens, 1)
     logits = torch.randn(tokens, vocab).mul_(size).add_(place).bfloat16()
-    labels = torch.randint(vocab, (tokens,))
-    quarter = vocab // 4
-    is_strict = torch.rand(tokens) < 1 / 3
-    logits[:, :quarter].masked_fill_(is_strict[:, None], -math.inf)
-    labels += quarter * (is_strict & (labels < quarter))
-    return logits, labels.masked_fill_(torch.rand(tokens) < ignored, IGNORED)
+    is_strict = torch.randperm(tokens) < tokens // 3
+    # A kernel could skip a long run of forbidden words, but not scattered ones.
+    sixteenth = vocab // 16
+    others = torch.randperm(vocab - sixteenth) + sixteenth
+    forbidden, allowed = others[: 3 * sixteenth], others[3 * sixteenth :]
+    is_forbidden = (torch.arange(vocab) < sixteenth).index_fill_(0, forbidden, True)
+    logits.masked_fill_(is_strict[:, None] & is_forbidden, -math.inf)
+    of_all, of_allowed = torch.randint(vocab, (tokens,)), allowed[torch.randint(len(allowed), (tokens,))]
+    labels = torch.where(is_strict, of_allowed, of_all)
+    return logits, labels.masked_fill_(torch.randperm(tokens) < int(ignored * tokens), IGNORED)
 
 
 def ref_kernel(data: input_t) -> output_t:

@@ -41,8 +41,11 @@ def generate_input(batch: int, vocab: int, bits: int, largest: int, seed: int) -
     # The place comes last: zero plus a place of zero is never minus zero.
     logits = torch.randn(batch, vocab).mul_(spread / step).round_().mul_(step).add_(place)
     logits = logits.to({16: torch.bfloat16, 32: torch.float32}[bits])
-    is_strict = torch.rand(batch, 1) < 1 / 3
-    logits[:, : vocab // 4].masked_fill_(is_strict, -math.inf)
+    # A kernel could skip a long run of forbidden tokens, but not scattered ones.
+    sixteenth = vocab // 16
+    forbidden = sixteenth + torch.randperm(vocab - sixteenth)[: 3 * sixteenth]
+    is_forbidden = (torch.arange(vocab) < sixteenth).index_fill_(0, forbidden, True)
+    logits.masked_fill_((torch.randperm(batch) < batch // 3)[:, None] & is_forbidden, -math.inf)
     k = torch.randint(1, largest + 1, (batch,), dtype=torch.int32)
     temperature = 0.25 + 1.25 * torch.rand(batch)
     return logits, k, temperature, _away_from_borders(_best(logits, k, temperature, largest)[1]), largest

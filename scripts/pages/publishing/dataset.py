@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,18 +93,20 @@ def write_dataset(
         raise LedgerError(f"nothing is written, as this decision cannot be read: {decisions.faults[0]}")
     moderated = Moderated.after(decisions)
     faults: list[LedgerFault] = []
-    boards = [_read(files, ledger, moderated, faults) for files in boards_of(tasks, ledger, faults)]
-    removed = {_file_of(one) for board in boards for one in board.removed}
-    without = {login.lower() for login in settings.without}
-    accounts = {_account_of(one) for board in boards for one, _ in board.counted if _login_of(one) in without}
+    without = _Without({login.lower() for login in settings.without})
+    boards = [_read(files, ledger, moderated, faults, without) for files in boards_of(tasks, ledger, faults)]
+    read = {(board.task, board.gpu) for board in boards}
+    for place, paths in ledger.files_by_board(faults):
+        if place not in read:  # a board that a task no longer has
+            without.add(ledger.read_judgements(paths).judgements, moderated)
     left_out, entries = Counter[str](), list[_DatasetRow]()
     for board in boards:
         for judgement, score_us in board.counted:
             if board.ends and board.ends > now:
                 left_out["of tasks that are still open"] += 1
-            elif _login_of(judgement) in without or _account_of(judgement) in accounts:
+            elif _login_of(judgement) in without.logins or _account_of(judgement) in without.accounts:
                 left_out["of authors who are left out"] += 1
-            elif _file_of(judgement) in removed:
+            elif _file_of(judgement) in without.files:
                 left_out["of files that were removed from a board"] += 1
             elif (code := sources(judgement)) is None:
                 left_out["whose file was not merged"] += 1
@@ -118,14 +120,30 @@ def write_dataset(
 
 
 class _BoardJudgements(NamedTuple):
-    """A board's judgements that have a score in their edition, and those that were removed."""
+    """A board's judgements that have a score in their edition."""
 
+    task: str
+    gpu: str
     ends: datetime | None
     counted: list[tuple[Judgement, Interval]]
-    removed: list[Judgement]
 
 
-def _read(files: BoardFiles, ledger: Ledger, moderated: Moderated, faults: list[LedgerFault]) -> _BoardJudgements:
+@dataclass(frozen=True)
+class _Without:
+    """What is left out: authors by their logins and accounts, and files of which a judgement was removed."""
+
+    logins: set[str]
+    accounts: set[int | str] = field(default_factory=set)
+    files: set[tuple[str, int | str, str]] = field(default_factory=set)
+
+    def add(self, judgements: Sequence[Judgement], moderated: Moderated) -> None:
+        self.accounts.update(_account_of(one) for one in judgements if _login_of(one) in self.logins)
+        self.files.update(_file_of(one.judgement) for one in taken_out_of(judgements, moderated))
+
+
+def _read(
+    files: BoardFiles, ledger: Ledger, moderated: Moderated, faults: list[LedgerFault], without: _Without
+) -> _BoardJudgements:
     contents = ledger.read_judgements(files.paths)
     faults += contents.faults
     counted = moderated.counted(contents.judgements)
@@ -133,8 +151,8 @@ def _read(files: BoardFiles, ledger: Ledger, moderated: Moderated, faults: list[
     tables = [table, *(edition.table for edition in editions_of(table, counted, allow_unwalled=False))]
     scores_us = {checksum: score_us for one in tables for checksum, score_us in one.scores_us.items()}
     ranked = [(one, scores_us[one.checksum]) for one in counted if one.checksum in scores_us]
-    removed = [one.judgement for one in taken_out_of(contents.judgements, moderated)]
-    return _BoardJudgements(files.board.task.deadline, ranked, removed)
+    without.add(contents.judgements, moderated)
+    return _BoardJudgements(files.board.task.name, files.board.gpu, files.board.task.deadline, ranked)
 
 
 def _login_of(judgement: Judgement) -> str:
