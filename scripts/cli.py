@@ -25,6 +25,8 @@ from harness.records.errors import PullRankError, did_you_mean
 from scripts.common.options import Group
 
 INTERRUPTED = 130
+CLOSED_PIPE = 141
+"""What a shell reports of a program that SIGPIPE ended."""
 _OBJECTS = 50_000
 """New objects between garbage collections: reading thousands of facts allocates a lot and makes hardly a cycle."""
 
@@ -94,7 +96,7 @@ def cli() -> None:
     `pullrank submit FILE`.
 
     Exit codes: 0 accepted or done, 1 judged but not accepted, 2 wrong input or usage, or refused, 3 judging error,
-    130 interrupted.
+    130 interrupted, 141 the reader of the output is gone.
 
     \b
     Shell completion, from the next terminal on:
@@ -111,7 +113,9 @@ def cli() -> None:
 def run(arguments: Sequence[str] | None = None, command: click.Command = cli) -> int:
     """Run one command line, report errors on stderr, and return the exit code."""
     try:
-        return command.main(arguments, prog_name="pullrank", standalone_mode=False) or 0
+        code = command.main(arguments, prog_name="pullrank", standalone_mode=False) or 0
+        sys.stdout.flush()
+        return code
     except click.UsageError as error:
         with io.StringIO() as shown:
             error.show(shown)
@@ -123,10 +127,11 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
     except (click.Abort, KeyboardInterrupt):
         return _report_error("stopped; nothing is left running", INTERRUPTED)
     except BrokenPipeError:
-        # The reader closed the pipe, as in `pullrank tasks | head -1`.  Redirect stdout so that the flush at exit
-        # does not fail as well.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _closed_pipe()
+    except SystemExit as error:
+        if error.code != 1:
+            raise
+        return _closed_pipe()  # for which click and rich exit with 1
     except OSError as error:
         return _report_error(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
     except Exception as error:
@@ -136,6 +141,12 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
         return _report_error(
             f"internal error: {kind}: {error}\nPULLRANK_TRACEBACK=1 shows the traceback; please report it.", 3
         )
+
+
+def _closed_pipe() -> int:
+    """The reader closed the pipe, as in `pullrank tasks | head -1`.  Without stdout, the flush at exit succeeds."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CLOSED_PIPE
 
 
 def _report_error(message: str, exit_code: int) -> int:

@@ -133,7 +133,8 @@ def test_help_is_quick_and_loads_no_command():
         (["task", "template", "vectoradd", "--language", "Pyton"], 2, "did you mean 'Python'?"),
         (["task", "check", "{folder}"], 2, "no task.yml in"),
         (["task", "check", "nothing", "nowhere"], 2, "no task 'nowhere'"),
-        (["board", "vectoradd", "--gpu", "CPV", "--ledger", "tests"], 2, "did you mean 'CPU'?"),
+        (["board", "vectoradd", "--gpu", "CPV", "--ledger", "tests/season"], 2, "this folder is no ledger"),
+        (["board", "vectoradd", "--ledger", ""], 2, "--ledger .: this folder is no ledger"),
         (["site", "serve", "{folder}"], 2, "has no site"),
         (["test", "{kernel}", "--task", "vectoradd", "--out", "{folder}"], 2, "cannot be written"),
         (["test", "{placed}", "--task", "vectoradd"], 2, "the folder of the task 'home', but --task says 'vectoradd'"),
@@ -199,6 +200,20 @@ def test_a_closed_pipe_causes_no_error_message():
         cwd=ROOT,
     )
     assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+@pytest.mark.parametrize("words", ["schema judgement", "tasks", "test FILE --out kept.json", "test FILE --json"])
+def test_a_command_whose_reader_is_gone_exits_as_if_sigpipe_ended_it(words, tmp_path):
+    file = ROOT / "tasks/vectoradd/examples/accepted/in_float32.py"
+    line = f"{sys.executable} -m scripts.cli {words.replace('FILE', str(file))} --sandbox none"
+    line = line if "FILE" in words else line.removesuffix(" --sandbox none")
+    done = subprocess.run(
+        ["bash", "-c", f"{line} > >(exec true); exit $?"], capture_output=True, text=True, cwd=tmp_path, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (141, ""), done.stderr
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
+    assert (tmp_path / "kept.json").exists() is ("--out" in words)
 
 
 # Looking around.

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from harness.records.errors import SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
-from harness.task.submission import Submission
+from harness.task.submission import Submission, read_submission
 from harness.task.task import load_task
 from scripts.bot.comment.check_report import facts_as_text
 from scripts.cli import run
-from scripts.commands.judge_file import _how_to_submit
+from scripts.commands.judge_file import _how_to_submit, find_task
 from scripts.competition.settings import SETTINGS, load_settings
 from scripts.submit.follow import BoardNews, BoardProgress, read_result
 from tests.competition import ROOT, SOURCE, judgement_of, profiles_of, the_board
@@ -115,6 +116,20 @@ def test_init_creates_a_submission_that_names_its_task_for_every_task(task: str,
     assert re.match(rf"(#|//)!POPCORN leaderboard {task}\n", file.read_text())
 
 
+def test_the_examples_that_init_lays_out_are_of_their_task(tmp_path: Path) -> None:
+    assert run(["init", "vectoradd", "--out", str(tmp_path / "work")]) == 0
+    example = tmp_path / "work/task/examples/accepted/in_float32.py"
+    task = find_task(example, read_submission(example), None, None)
+    assert task.folder == ROOT / "tasks" / "vectoradd"
+
+
+def test_a_file_in_an_unreadable_encoding_is_no_file_without_a_directive(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_bytes("#!POPCORN leaderboard vectoradd\n".encode("utf-16"))
+    with pytest.raises(SubmissionError, match=r"its directives cannot be read: .*saved as UTF-16"):
+        find_task(file, read_submission(file), None, None)
+
+
 def test_init_overwrites_nothing_and_leaves_nothing_half_written(tmp_path: Path, capsys) -> None:
     (tmp_path / "mine").write_text("x")
     assert run(["init", "vectoradd", "--out", str(tmp_path)]) == 2
@@ -136,7 +151,7 @@ def table_under(heading: str) -> list[str]:
 
 def test_agents_md_names_every_verdict_exit_code_and_state() -> None:
     assert [verdict for verdict in Verdict if f"`{verdict.value}`" not in AGENTS] == []
-    assert table_under("## Exit codes") == ["0", "1", "2", "3", "130"]
+    assert table_under("## Exit codes") == ["0", "1", "2", "3", "130", "141"]
     assert [stage for stage in BoardProgress if f"`{stage.value}`" not in AGENTS] == []
     board = BoardNews(gpu="CPU", mode="ranked", stage=BoardProgress.QUEUED, summary="")
     assert {"gpu", "mode", "state", "rank", "of", "gap", "place", "result"} <= board.facts.keys()

@@ -103,7 +103,7 @@ def unsteady(monkeypatch):
         (AROUND.format("os._exit(0)"), "RTE", "exit code 0"),
         (AROUND.format("raise ValueError('odd')"), "RTE", "line 3: ValueError: odd"),
         (AROUND.format("return torch.ones(10**12)"), "MLE", "memory"),
-        (AROUND.format("while True: pass"), "TLE", "took more than 1 s"),
+        (AROUND.format("while True: pass"), "TLE", "did not end"),
         (AROUND.format("return None"), "WA", "None"),
         (AROUND.format("return data[:0]"), "WA", "shape"),
         (AROUND.format("return data * float('nan')"), "WA", "nan"),
@@ -204,7 +204,56 @@ def test_a_stale_cached_output_is_a_wrong_answer_in_a_benchmark(session):
     source = "seen = {}\ndef custom_kernel(data):\n    return seen.setdefault(data.shape, data + 1)\n"
     judgement = session.judge(submission(source), Mode.BENCHMARK)
     assert judgement.verdict is Verdict.WRONG_ANSWER
+    assert "write the whole output in every call" in judgement.benchmarks[0].message
     assert judgement.benchmarks[0].timing is None
+
+
+BUILDS_ONCE = """
+import os, time
+def custom_kernel(data):
+    folder = os.environ["TORCH_EXTENSIONS_DIR"]
+    if not os.path.exists(f"{folder}/built"):
+        time.sleep(4)
+        os.makedirs(folder, exist_ok=True)
+        open(f"{folder}/built", "w").close()
+    return data + 1
+"""
+
+
+def test_a_first_call_that_compiles_may_take_the_time_of_the_build(session):
+    judgement = session.judge(submission(BUILDS_ONCE), Mode.TEST)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+
+
+def test_the_log_is_that_of_the_player_that_crashed(session):
+    kernel = (
+        "    print('called with', data.numel())\n    return data + 1 if data.numel() == 100 else ctypes.string_at(0)\n"
+    )
+    judgement = session.judge(submission(f"import ctypes\ndef custom_kernel(data):\n{kernel}"), Mode.TEST)
+    assert [case.verdict for case in judgement.tests] == ["RTE", "AC"]
+    assert "called with 1\n" in judgement.log and "called with 100" not in judgement.log
+    assert 'File "/entry/submission.py", line 4 in custom_kernel' in judgement.log
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (GOOD + "import sys\nsys.exit('no hipcc')\n", "line 5: RuntimeError: called sys.exit('no hipcc')"),
+        (GOOD + "from reference import ref_kernel\n", "submissions do not see the task's reference"),
+        (GOOD + "from utils import x\n", "No module named 'utils'; a submission is one file"),
+        (GOOD + "try:\n  1 / 0\nexcept Exception as e:\n  raise OSError('no build') from e\n",
+         "line 7: OSError: no build\n\ncaused by ZeroDivisionError: division by zero"),
+        (GOOD + "raise OSError('begins' + ' ' * 20000 + 'ends')\n", "ends"),
+    ],
+)  # fmt: skip
+def test_the_message_of_a_failed_import_helps_its_author(session, source, message):
+    judgement = session.judge(submission(source), Mode.TEST)
+    assert judgement.verdict is Verdict.COMPILE_ERROR and message in judgement.message, judgement.message
+
+
+def test_a_submission_has_no_arguments_to_parse(session):
+    source = "import argparse\nargparse.ArgumentParser().parse_args()\n" + GOOD
+    assert session.judge(submission(source), Mode.TEST).verdict is Verdict.ACCEPTED
 
 
 def test_a_ranked_judgement_keeps_every_sample_beside_the_anchor(board):

@@ -165,13 +165,15 @@ def test_the_folder_names_the_author(tmp_path: Path) -> None:
         ("gemm", "gemm is a folder; give the path of the file"),
         ("notes.txt", "notes.txt: a submission must be a .py file"),
         ("submissions/gemm/al.ice/submission.py", "'al.ice' is not a GitHub login"),
-        ("pipe.py", "pipe.py: no such file"),
+        ("pipe.py", "pipe.py is not a plain file"),
+        ("link.py", "link.py is a link to gone.py, which does not exist"),
     ],
 )
 def test_a_path_without_a_submission_file_is_refused(name: str, message: str, tmp_path: Path) -> None:
     for path in ("kernel.py", "gemm/alice/submission.py", "notes.txt", "submissions/gemm/al.ice/submission.py"):
         write(tmp_path / path)
     os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "link.py").symlink_to("gone.py")
     with pytest.raises(SubmissionError) as error:
         read_submission(tmp_path / name)
     assert message in str(error.value)

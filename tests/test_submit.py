@@ -1,5 +1,6 @@
 """`pullrank submit` and `watch` against a GitHub on loopback, with the bot's own steps in between."""
 
+import codecs
 import json
 import os
 import re
@@ -20,7 +21,9 @@ import pytest
 from harness.task.submission import Submission
 from harness.task.task import Baseline, load_task
 from scripts.cli import run
+from scripts.github import access
 from scripts.github.access import connect
+from scripts.github.credentials import AccessError
 from scripts.github.gh import GitHub
 from scripts.github.pages import pages_address
 from scripts.github.pulls import PullRequest
@@ -304,6 +307,52 @@ def test_a_new_pull_request_restarts_its_branch_from_the_current_main(desk: Desk
     (sent,) = desk.submit()
     assert sent["opened"] and sent["pull_request"] != desk.pulls[0].number
     assert desk.world.git.parents(sent["head_sha"]) == [desk.world.git.find_commit("main")]
+
+
+def test_a_draft_becomes_one_before_its_commit_arrives(desk: Desk) -> None:
+    desk.submit()
+    head = desk.pulls[0].head_sha
+    desk.file.write_bytes(FASTER)
+    desk.world.settings["no_drafts"] = True
+    desk.submit("--draft", code=2)
+    assert "has no draft pull requests" in desk.said
+    assert desk.pulls[0].head_sha == head
+
+
+def test_a_fork_is_refused_and_its_source_named(desk: Desk) -> None:
+    desk.world.settings["repository"] = {"fork": True, "source": {"full_name": "acme/original"}}
+    assert (
+        f"{desk.world.repository} is a fork of acme/original, where the competition is: add --repo acme/original"
+        in (refused(desk))
+    )
+    assert not desk.pulls
+
+
+def test_no_time_between_requests_is_longer_than_an_hour_or_no_number(desk: Desk) -> None:
+    for every in ("nan", "inf", "1e9", "0"):
+        assert "--every" in refused(desk, "--every", every)
+    assert not desk.pulls
+
+
+def test_the_gpu_option_goes_before_a_files_byte_order_mark_and_names_a_board_once(desk: Desk) -> None:
+    desk.file.write_bytes(codecs.BOM_UTF8 + SOURCE)
+    (sent,) = desk.submit("--gpu", "CPU", "--gpu", "CPU")
+    assert desk.world.git.read(sent["head_sha"], path_of("alice")) == b"#!PULLRANK gpus CPU\n" + SOURCE
+
+
+@pytest.mark.parametrize("script", ["sleep 60", "printf '\\377'; exit 1", "\0"], ids=["waits", "fails", "no program"])
+def test_a_program_that_gives_no_token_or_repository_is_as_good_as_none(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "WAIT_S", 0.5)
+    program = tmp_path / "gh"
+    program.write_text(script if script == "\0" else f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for name in ("GH_TOKEN", "GITHUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(AccessError, match="no token: sign in"):
+        access.require_token("x")
 
 
 def test_a_user_with_push_access_needs_no_fork(desk: Desk) -> None:

@@ -8,10 +8,12 @@ short because every window includes its overhead, and that overhead is time that
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib.util
 import io
 import json
 import os
+import re
 import socket
 import sys
 import traceback
@@ -40,6 +42,7 @@ def main(control: socket.socket, entry: str, library: str, threads: int, device:
         driver: the library of the device's driver, if the referee shares its memory; otherwise inputs are copied to it.
     """
     torch.set_num_threads(threads)
+    faulthandler.enable(all_threads=False)
     for stream in (sys.stdout, sys.stderr):
         assert isinstance(stream, io.TextIOWrapper)
         stream.reconfigure(line_buffering=True)  # the last output before a crash matters most
@@ -87,7 +90,8 @@ class _Player:
             packet = write(_failure(error, self.entry))
         except SystemExit as error:
             status = 0 if error.code is None else error.code & 0xFF if isinstance(error.code, int) else 1
-            packet = write(_failure(RuntimeError(f"called sys.exit({error.code!r})"), self.entry))
+            left = RuntimeError(f"called sys.exit({error.code!r})").with_traceback(error.__traceback__)
+            packet = write(_failure(left, self.entry))
         if len(packet) > MAX_MESSAGE:
             packet = write({"is": "done", "output": {"object": "a structure too large to describe"}})
         if os.getpid() != self.pid:
@@ -108,6 +112,7 @@ class _Player:
     def load(self, _: dict[str, Any]) -> bytes:
         # Last in the path, so that `task.py` cannot shadow a library module.
         sys.path.append(self.entry)
+        sys.argv = ["submission.py"]
         os.chdir(self.entry)
         if os.path.exists(os.path.join(self.entry, "submission.py")):
             self.kernel = self._import("submission").custom_kernel
@@ -127,7 +132,7 @@ class _Player:
         self.output = None
         self.tree = command["tree"]
         inputs = [
-            torch.empty_strided(shape, strides, dtype=getattr(torch, dtype))
+            torch.empty_strided(shape, strides, dtype=getattr(torch, dtype), device="cpu")  # whatever the default is
             for dtype, shape, strides in command["tensors"]
         ]
         at = [tensor.data_ptr() for tensor in inputs]
@@ -228,9 +233,29 @@ def _failure(error: Exception, entry: str) -> dict[str, Any]:
         line = error.lineno if type(error.lineno) is int and 0 < error.lineno < 2**31 else None
     text, message = "", ""
     with contextlib.suppress(Exception):  # an exception's __str__ is the submission's code
-        message = str(error)
+        message = _with_causes(error)
         text = "".join(traceback.format_list(frames[theirs[0] if theirs else len(frames) :]))
-    message, text = message[:MAX_TEXT], text[-MAX_TEXT:]
+        if line is None and (named := re.findall(rf'File "{re.escape(entry)}/submission\.py", line ([0-9]+)', message)):
+            line = int(named[-1][:9])  # torch.compile names it in its message only
+    message, text = _both_ends(message, MAX_TEXT), text[-MAX_TEXT:]
     if len(json.dumps(message + text)) > MAX_MESSAGE // 2:  # JSON spells one character with up to twelve bytes
-        message, text = message[: MAX_TEXT // 4], text[-MAX_TEXT // 4 :]
+        message, text = _both_ends(message, MAX_TEXT // 4), text[-MAX_TEXT // 4 :]
     return {"is": "failed", "error": type(error).__name__[:200], "message": message, "traceback": text, "line": line}
+
+
+def _with_causes(error: BaseException) -> str:
+    """The message of an exception, and those of the exceptions that led to it."""
+    lines = [str(error)]
+    for _ in range(3):
+        cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if cause is None:
+            break
+        error = cause
+        lines.append(f"caused by {type(error).__name__}: {error}")
+    return "\n\n".join(lines)
+
+
+def _both_ends(text: str, most: int) -> str:
+    """At most so many characters: the end of a compiler's output has the errors, the beginning says of what."""
+    first = most // 4
+    return text if len(text) <= most else f"{text[:first]}\n[…]\n{text[first + 5 - most :]}"

@@ -18,6 +18,9 @@ from harness.reference.values import Flattened
 class Exchange(Protocol):
     """Passes inputs and outputs of calls between the referee and one player.  Methods raise Foul or JudgeError."""
 
+    reuses_output: bool
+    """Whether the last output is in memory of the one before it, which was overwritten in between."""
+
     def make_room(self, inputs: Sequence[Flattened], returned: Returned, deadline: Deadline, /) -> None:
         """Have the player make room for as many inputs of these shapes, unless it has it already."""
 

@@ -30,6 +30,7 @@ class HostMemory:
         self._addresses: tuple[int, ...] = ()
         self._buffers: frozenset[int] = frozenset()
         self._output: tuple[TensorSpec, ...] = ()
+        self.reuses_output = False
         self._usual_bytes = 0
         """The size of a right output, or of the inputs, which the idle player returns."""
 
@@ -57,7 +58,9 @@ class HostMemory:
         window_us, answer = self.orders.open_window({"do": "go", "scalars": [flat.scalars]}, deadline)
         done = expect(answer, Done)
         output = self.collect(done)
-        self._output = tuple(tensors_of(done.output))
+        last, self._output = self._output, tuple(tensors_of(done.output))
+        kept = {one.address for one in self._output} & {one.address for one in last}
+        self.reuses_output = bool(kept - {*self._addresses})
         return window_us, [output]
 
     def reveal(self, flat: Flattened, _deadline: Deadline) -> None:

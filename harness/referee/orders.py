@@ -167,6 +167,15 @@ def expect(answer: Answer, kind: type[_Expected]) -> _Expected:
     raise Foul(Verdict.SECURITY_VIOLATION, "The process sent an unexpected answer.")
 
 
+def _no_module(message: str) -> str:
+    if message.endswith("'reference'"):
+        return "; submissions do not see the task's reference"
+    return (
+        "; a submission is one file, which can import the task's other files and the packages on the judge's machine: "
+        "check the name, or ask the organisers to install the package"
+    )
+
+
 def raised(failed: Failed) -> Foul:
     """The foul for what a submission has raised."""
     where = f"line {failed.line}: " if failed.line else ""
@@ -174,5 +183,5 @@ def raised(failed: Failed) -> Foul:
     if is_out_of_memory(f"{failed.error}: {failed.message}"):
         return Foul(Verdict.MEMORY_LIMIT_EXCEEDED, text)
     if failed.error == "ModuleNotFoundError":
-        text += "; it is not installed for this board: ask the organisers to install it, or do without it"
+        text += _no_module(failed.message)
     return Foul(Verdict.RUN_TIME_ERROR, f"{text}\n\n{failed.traceback}" if failed.traceback else text)

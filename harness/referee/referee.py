@@ -45,6 +45,10 @@ _BATCH_BYTES = 256 << 20
 """Total size of the inputs that are generated ahead of their windows."""
 _SEEDS = 2**31
 """Seeds are below this number, which every library's generator accepts."""
+_OVERWRITTEN = (
+    "\nThis memory held the last output, too, which the judge overwrites between calls: write the whole output in "
+    "every call."
+)
 
 
 Params = Mapping[str, Any]
@@ -217,7 +221,7 @@ class Referee:
                 for flat, output in zip(inputs, found, strict=not is_idle):
                     again = regenerate if is_large else None
                     if checked and (message := self.reference.check(flat.data, output, again)):
-                        raise Foul(Verdict.WRONG_ANSWER, message)
+                        raise Foul(Verdict.WRONG_ANSWER, message + _OVERWRITTEN * self.exchange.reuses_output)
         return times
 
     @property

@@ -97,6 +97,7 @@ class Sealed:
         self.is_queued = False
         """Whether the player queued its work in the last window before the inputs were revealed."""
         self._unqueued = 0
+        self.reuses_output = False  # each output is copied into memory of its own
 
     def make_room(self, inputs: Sequence[Flattened], returned: Returned, deadline: Deadline) -> None:
         layout = _Layout.of(inputs[0], returned, len(inputs))

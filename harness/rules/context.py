@@ -71,6 +71,8 @@ class Context:
         self._varies: dict[str, bool] = {}
         """Whether inputs depend on the seed, by name of the case; for cases that the reference was tried with."""
         self.logs: dict[str, str] = {}
+        self._fouled: set[str] = set()
+        """Entries of which the log of a foul is kept."""
         """Last part of the output of an entry's last player, by name of the entry."""
         self.digests: dict[tuple[str, str], Digests] = {}
         """Digests of the first call of an entry's first run of a benchmark, by their names."""
@@ -154,8 +156,14 @@ class Context:
         flat = flatten(self.reference.generate(case.params, self.seed()), self.reference.device)
         return calls_that_fit(flat, self.reference.returned(case.params))
 
+    def keep_log_of_foul(self, entry: PlayerFiles, player: PlayerHandle) -> None:
+        """Keep what a player printed before its foul, and nothing that later players of its entry print."""
+        if entry.name not in self._fouled:
+            self.logs[entry.name] = player.log[-MAX_MESSAGE:]
+            self._fouled.add(entry.name)
+
     def _keep_log(self, entry: PlayerFiles, player: PlayerHandle) -> None:
-        if player.log:
+        if player.log and entry.name not in self._fouled:
             self.logs[entry.name] = player.log[-MAX_MESSAGE:]
 
     def probe(self, cases: list[Case]) -> None:

@@ -49,10 +49,11 @@ def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult
     start = time.monotonic()
     if entry.recipe and (foul := _compile(context, entry, entry.recipe)):
         return CaseResult.of(CaseKind.BUILD, {}, foul, time.monotonic() - start)
-    deadline = Deadline.of(limits.compile_timeout_s, limits.first_call_s)
     if entry.recipe:
+        deadline = Deadline.of(limits.compile_timeout_s, limits.first_call_s)
         foul = _try_cases(context, entry, cases, deadline, building=False)
     else:
+        deadline = Deadline.of(limits.compile_timeout_s, limits.building_call_s)
         foul = _try_cases(context, entry, cases, deadline, building=True)
         if not foul and context.sandbox.has_inductor_cache(entry):
             for case in cases:
@@ -65,7 +66,10 @@ def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult
 def _try_cases(
     context: Context, entry: PlayerFiles, cases: Sequence[Case], deadline: Deadline, *, building: bool
 ) -> Foul | None:
-    """Have a fresh player import the submission and call it once per case; return the foul of the import, if any."""
+    """Have a fresh player import the submission and call it once per case.
+
+    Returns the foul of the import, or of a call that takes longer than a build may; None for fouls in calls otherwise.
+    """
     with contextlib.ExitStack() as stack:
         with deadline.paused():  # the sandbox may only just start
             player = stack.enter_context(context.start_player(entry, building=building))
@@ -75,13 +79,25 @@ def _try_cases(
             deadline.phase_ends += player.starved_s
             with deadline.paused():
                 context.sandbox.await_torch_header()
-            # A foul in a call will happen again, and be reported, when its case is played.
-            with contextlib.suppress(Foul):
-                for case in cases:
+            for case in cases:
+                try:
                     referee.call(case.params, context.seed(), deadline, checked=False)
+                except Foul as error:
+                    if building and error.verdict is Verdict.TIME_LIMIT_EXCEEDED:
+                        return _slow_build(context, case)
+                    break  # it will happen again, and be reported, when its case is played
         except Foul as error:
             return error
     return None
+
+
+def _slow_build(context: Context, case: Case) -> Foul:
+    limits = context.board.limits
+    message = (
+        f"The first call with {case.name} did not end. It may take {limits.building_call_s:g} s, and the import and a "
+        f"first call of each shape together {limits.compile_timeout_s:g} s (compile_timeout)."
+    )
+    return Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
 
 
 def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | None:
@@ -156,6 +172,7 @@ def _play_tests_with(
         seconds, digests = time.monotonic() - start, None if foul else referee.digests
         yield CaseResult.of(CaseKind.TEST, case.params, foul, seconds, seed=seed, digests=digests)
         if foul and foul.verdict is not Verdict.WRONG_ANSWER:
+            context.keep_log_of_foul(entry, player)
             break
 
 

@@ -36,6 +36,9 @@ _FAULT = re.compile(
     r"([\w.+-]{1,100})(?::(\d{1,7})(?::\d{1,7})?:|\((\d{1,7})\):) (?:\w+ )?error ?#?[\w-]{0,8}: *(.*)", re.ASCII
 )
 """g++ prints `submission.cu:5:3: error: what`; nvcc prints `submission.cu(5): error: what`."""
+_REQUIRED_FROM = re.compile(r"^(submission\.cu:[0-9]+):[0-9]+:\s+required from here")
+"""What g++ prints before an error in a template that the submission uses."""
+_IN_A_HEADER = re.compile(r"(/[^\s:]{1,300}:\d{1,7}):\d{1,7}: error: *(.*)", re.ASCII)
 _UNDEFINED = re.compile(r"undefined reference to [`'](.*)'")
 _OUT_OF_MEMORY = ("virtual memory exhausted", "out of memory allocating", "Cannot allocate memory")
 
@@ -140,8 +143,14 @@ def ran_out_of_memory(output: str) -> bool:
 
 
 def _faults_in(lines: list[str]) -> Iterator[str]:
+    user = ""  # the line of the submission that uses the template in which the next fault is
     for line in lines:
-        if found := _FAULT.match(line):
+        if asked := _REQUIRED_FROM.match(line):
+            user = asked[1]
+        elif found := _FAULT.match(line):
             yield f"{found[1]}:{found[2] or found[3]}: {found[4]}"
+        elif user and (inside := _IN_A_HEADER.match(line)):
+            yield f"{user}: {inside[2]} ({inside[1]})"
+            user = ""
         elif missing := _UNDEFINED.search(line):
             yield f"undefined reference to {missing[1]}"

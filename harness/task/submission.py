@@ -13,6 +13,7 @@ only if there is nothing to judge: the file is missing, or its task is unknown.
 from __future__ import annotations
 
 import ast
+import codecs
 import hashlib
 import io
 import os
@@ -183,6 +184,10 @@ def read_submission(path: Path, *, login: str | None = None) -> Submission:
     if path.is_dir():
         inside = next((str(path / name) for name in ("submission.py", "submission.cu") if (path / name).is_file()), "")
         raise SubmissionError(f"{path} is a folder; give the path of the file{inside and ': '}{inside}")
+    if path.is_symlink() and not path.exists():
+        raise SubmissionError(f"{path} is a link to {path.readlink()}, which does not exist")
+    if path.exists() and not path.is_file():
+        raise SubmissionError(f"{path} is not a plain file")
     if not path.is_file():
         near = did_you_mean(path.name, (other.name for other in path.parent.glob("*.[pc][yu]")))
         raise SubmissionError(f"{path}: no such file{near}")
@@ -254,6 +259,8 @@ def _require_text(submission: Submission) -> None:
         )
     if not source.strip():
         raise SubmissionError(f"{name} is empty. Start from the task's template.")
+    if source.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SubmissionError(f"{name} is saved as UTF-16. Save it as UTF-8.")
     if b"\0" in source:
         raise SubmissionError(f"{name} is binary, not source code.")
     try:

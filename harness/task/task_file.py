@@ -88,6 +88,11 @@ class Limits:
         """The limit of a call that may compile, which can take a good part of the build's time."""
         return max(self.case_timeout_s, self.compile_timeout_s / 4)
 
+    @property
+    def building_call_s(self) -> float:
+        """The limit of a call in the build."""
+        return max(self.case_timeout_s, self.compile_timeout_s / 2)
+
     def import_s(self, patience: float = 1) -> float:
         """The limit of a fresh player's import after the build, `patience` times as long as usual."""
         return min(patience * IMPORT_S, self.compile_timeout_s)

@@ -82,7 +82,7 @@ def common_board(files: dict[Path, Submission], task: str | None, task_dir: Path
     tasks = {path: find_named_task(path, file, task, task_dir) for path, file in files.items()}
     found = [(path, one) for path, one in tasks.items() if one]
     if not found:
-        raise unknown_task(next(iter(files)))
+        raise unknown_task(*next(iter(files.items())))
     (path, one), (other_path, other) = found[0], found[-1]
     if one.folder != other.folder:
         raise SubmissionError(f"{path} is for '{one.name}', but {other_path} is for '{other.name}'")

@@ -21,7 +21,7 @@ from harness.task.task import Task
 from scripts.common.options import PATH
 from scripts.common.terminal import say
 from scripts.competition.completion import task_names
-from scripts.competition.repository import ROOT, is_of_competition, require_task
+from scripts.competition.repository import ROOT, TASK_COPY, is_of_competition, require_task
 from scripts.tasks.show import files_of, in_tasks, template_of
 
 
@@ -66,7 +66,7 @@ def make_folder(task: Task, out: Path, language: str | None) -> Path:
 
 
 def _contents(task: Task, language: str | None) -> dict[str, bytes]:
-    reading = {f"task/{where}": text for where, (_, text) in files_of(task).items()}
+    reading = {f"{TASK_COPY}/{where}": text for where, (_, text) in files_of(task).items()}
     start = _directed(template_of(task, language).read_text("utf-8"), task)
     return {**reading, "AGENTS.md": (ROOT / "AGENTS.md").read_bytes(), task.submission_name: start.encode()}
 

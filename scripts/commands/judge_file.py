@@ -32,7 +32,7 @@ from scripts.common.terminal import Display, case_table, cell, console, quoting,
 from scripts.common.text import format_error, format_percent, format_us, in_words, plain
 from scripts.competition.boards import find_settings
 from scripts.competition.completion import gpu_names, task_names
-from scripts.competition.repository import choose_board, is_of_competition, require_task
+from scripts.competition.repository import TASK_COPY, choose_board, is_of_competition, require_task
 from scripts.competition.settings import SettingsError
 from scripts.standings.claims import bound_share, claim_sentence, is_self_timed, is_unwalled
 from scripts.standings.profiles import (
@@ -173,6 +173,8 @@ def judge_file(
         launches=launches,
     )
     roofline = roofline_here(board, judgement)
+    if out:
+        out.write_text(judgement.to_json(), "utf-8")
     if as_json:
         click.echo(_to_json(judgement, roofline), nl=False)
     elif as_csv:
@@ -187,8 +189,6 @@ def judge_file(
         then = here if mode in _BENCHMARK_NEXT else _how_to_submit(mode, file, submission, board.task)
         if judgement.verdict is Verdict.ACCEPTED and then:
             say(f"Next: {then}", style="dim")
-    if out:
-        out.write_text(judgement.to_json(), "utf-8")
     return exit_code_of(judgement.verdict)
 
 
@@ -286,10 +286,13 @@ def find_task(file: Path, submission: Submission, name: str | None, task_dir: Pa
     """The task that a file is for.  --task-dir decides alone; otherwise all sources that name a task must agree."""
     if found := find_named_task(file, submission, name, task_dir):
         return found
-    raise unknown_task(file)
+    raise unknown_task(file, submission)
 
 
-def unknown_task(file: Path) -> SubmissionError:
+def unknown_task(file: Path, submission: Submission) -> SubmissionError:
+    """Why a file names no task: its text may be unreadable."""
+    if fault := submission.find_fault(needs_kernel=False):
+        return SubmissionError(f"{file}: no task given, and its directives cannot be read: {fault}")
     return SubmissionError(
         f"{file}: no task given. Use --task NAME, or make this the file's first line: #!POPCORN leaderboard NAME"
     )
@@ -306,6 +309,8 @@ def find_named_task(file: Path, submission: Submission, name: str | None, task_d
         raise SubmissionError(f"{file} is for '{own}' by its folder or directive, but --task says '{name}'")
     wanted = name or own
     around = next((folder for folder in file.resolve().parents if (folder / "task.yml").is_file()), None)
+    if around and around.name == TASK_COPY and wanted:  # as `pullrank init` lays it out
+        return require_task(wanted)
     if around and wanted and wanted != around.name:
         who = "--task" if name else "its directive"
         raise SubmissionError(f"{file} is in the folder of the task '{around.name}', but {who} says '{wanted}'")

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -51,10 +51,20 @@ ANSWER_S = 120.0
 """Seconds without an answer from the bot after which a remark says so."""
 INTERRUPTED = 130
 
+
+class _Seconds(click.FloatRange):
+    """A time between a tenth of a second and an hour."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0.1, max=3600)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        return seconds if not math.isnan(seconds) else self.fail("nan is not a time.", param, ctx)
+
+
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event.")
-_EVERY = click.option(
-    "--every", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Seconds between requests."
-)
+_EVERY = click.option("--every", type=_Seconds(), default=10.0, show_default=True, help="Seconds between requests.")
 
 
 @click.command()

@@ -23,6 +23,8 @@ UPDATE = "`git pull`" if IS_CLONE else "`uv tool upgrade pullrank`"
 TASKS = ROOT / "tasks"
 LEDGER = ROOT / "ledger"
 SITE = ROOT / "_site"
+TASK_COPY = "task"
+"""The folder of a task's files that `pullrank init` lays out beside a submission."""
 TITLE = "PullRank"
 
 
@@ -57,7 +59,16 @@ def require_ledger(named: Path | None) -> Ledger:
     """The ledger that the call names, which must exist; else this repository's, which may not exist yet."""
     if named and not named.is_dir():
         raise LedgerError(f"--ledger {named}: there is no such folder")
+    if named and not _is_ledger(named):
+        inside = next(named.glob("ledger/"), None)
+        raise LedgerError(f"--ledger {named}: this folder is no ledger{f'; {inside} may be one' if inside else ''}")
     return Ledger(named or LEDGER)
+
+
+def _is_ledger(folder: Path) -> bool:
+    """Whether the folder may be a ledger: it has a part of one, or is still empty."""
+    names = {path.name for path in folder.iterdir()}
+    return not names - {".git", "README.md"} or bool(names & {"judgements", "requests", "moderation"})
 
 
 def home_of(ledger: Path | None) -> Path:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from scripts.github.gh import GitHub
     from scripts.github.wire import AppKey
 
+WAIT_S = 20.0
+"""Seconds that gh or git may take."""
 NEW_TOKEN = "https://github.com/settings/personal-access-tokens/new"  # noqa: S105  an address
 CLASSIC_TOKEN = "https://github.com/settings/tokens/new"  # noqa: S105  an address
 
@@ -86,5 +88,8 @@ def connect(repository: str, token: str | AppKey) -> GitHub:
 def _output(command: list[str]) -> str:
     if not shutil.which(command[0]):
         return ""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=20)
-    return done.stdout.strip() if done.returncode == 0 else ""
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL, timeout=WAIT_S)
+    except (OSError, subprocess.TimeoutExpired):  # a damaged program, or one that waits for a locked keyring
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""

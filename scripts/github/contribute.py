@@ -84,6 +84,8 @@ class Contributor:
             self.me: Account = github.whoami()
             self._upstream = require(github.ask("GET", ""), dict)
         self._name = require(self._upstream, str, "full_name")
+        if source := find(self._upstream, str, "source", "full_name"):
+            raise ContributeError(f"{self._name} is a fork of {source}, where the competition is: add --repo {source}")
         self.default_branch = require(self._upstream, str, "default_branch")
 
     def files_of(self, folder: str) -> dict[str, str]:
@@ -123,11 +125,16 @@ class Contributor:
         return path in [file.path for file in self._github.changed_files(pull.number)]
 
     def _update(self, pull: _Pull, path: str, source: bytes, draft: bool) -> Sent:
-        """Add a commit unless the head already has the file, and set whether the pull request is a draft."""
+        """Add a commit unless the head already has the file, and set whether the pull request is a draft.
+
+        It becomes a draft before the commit arrives, which would be ranked otherwise, and ready after it.
+        """
         head = self._commit(pull.repository, pull.head_sha, path, source)
+        if draft and not pull.is_draft:
+            self._mark(pull, draft)
         if head != pull.head_sha:
             self._move(pull.repository, pull.branch, head, force=False)
-        if pull.is_draft is not draft:
+        if pull.is_draft and not draft:
             self._mark(pull, draft)
         return self._sent(pull, head, draft=draft, opened=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +46,7 @@ def with_gpus(submission: Submission, gpus: tuple[str, ...], task: Task) -> Subm
     Raises:
         SubmitError: the file names other boards already, or must not be changed.
     """
+    gpus = tuple(dict.fromkeys(gpus))
     if not gpus:
         return submission
     if baseline := task.baseline_name(submission.digest):
@@ -60,7 +62,8 @@ def with_gpus(submission: Submission, gpus: tuple[str, ...], task: Task) -> Subm
             f"--gpu {' --gpu '.join(gpus)}: the file's own directive says {' '.join(own)}; change it there"
         )
     mark = "//" if submission.name.endswith(".cu") else "#"
-    return replace(submission, source=f"{mark}!PULLRANK gpus {' '.join(gpus)}\n".encode() + submission.source)
+    line = f"{mark}!PULLRANK gpus {' '.join(gpus)}\n".encode()
+    return replace(submission, source=line + submission.source.removeprefix(codecs.BOM_UTF8))
 
 
 def prepare(

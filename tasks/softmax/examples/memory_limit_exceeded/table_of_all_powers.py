@@ -1,7 +1,7 @@
 #!POPCORN leaderboard softmax
 """Never computes an exponential twice: tabulates exp for each of the 2^32 floats there are, once and for all.
 
-The list of them alone has 16 GiB, on a board that grants one.
+The list of them alone has 16 GiB, on a board that grants four.
 """
 
 import torch
