@@ -65,7 +65,7 @@ class Discord:
     """A webhook takes `limit` posts in `per_s` seconds; a hanging call takes `hang_s`.
 
     A fault of 429 asks to wait for `asks_to_wait_s`.
-    `threads` are those that exist; None means all.
+    `threads` are those that exist; None means all.  A post opens an archived thread; a forum takes posts in threads only.
     """
 
     limit: int = 1000
@@ -73,6 +73,8 @@ class Discord:
     hang_s: float = 1.0
     asks_to_wait_s: float = 0.05
     threads: set[str] | None = None
+    archived: set[str] = field(default_factory=set)
+    is_forum: bool = False
     faults: list[str] = field(default_factory=list)
     webhooks: dict[str, str] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
@@ -137,6 +139,12 @@ class Discord:
         thread = call.query.get("thread_id", [""])[0]
         if thread and self.threads is not None and thread not in self.threads:
             return 404, {"message": "Unknown Channel", "code": 10003}
+        if self.is_forum and not thread:
+            return 400, {
+                "message": "Webhooks posted to forum channels must have a thread_name or thread_id",
+                "code": 220001,
+            }
+        self.archived.discard(thread)
         message = Message(str(next(self._ids)), webhook, call.body or {}, thread)
         self.messages.append(message)
         if call.query.get("wait") != ["true"]:
@@ -148,6 +156,8 @@ class Discord:
         # A message in a thread is found only through its thread.
         if not found or found.thread != call.query.get("thread_id", [""])[0]:
             return 404, {"message": "Unknown Message", "code": 10008}
+        if found.thread in self.archived:
+            return 400, {"message": "Thread is archived", "code": 50083}
         if errors := faults_of(call.body):
             return 400, {"message": "Invalid Form Body", "code": 50035, "errors": errors}
         found.body = {**found.body, **(call.body or {})}

@@ -590,6 +590,45 @@ def test_a_missing_thread_is_reported_and_no_message_is_in_doubt(cup: Cup, disco
     assert only(discord.messages).thread == "78" and not any(told.doubtful for told in cup.told().values())
 
 
+def test_a_message_in_an_archived_thread_is_corrected_once_a_post_has_opened_it(cup: Cup, discord: Discord) -> None:
+    cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
+    ada, linus, *_ = season(cup.board)
+    cup.judge(ada)
+    cup.announce(after(ada))
+    discord.archived = {"77"}
+    cup.moderate(Action.DISQUALIFY, ada, after(ada))
+    for hour in (1, 2):
+        assert "the thread is archived" in only(cup.announce(after(ada) + timedelta(hours=hour)))
+    cup.judge(linus)
+    cup.announce(after(linus) + timedelta(hours=3))
+    cup.announce(after(linus) + timedelta(hours=4))
+    assert [one.embed["author"]["name"] for one in discord.messages] == ["Withdrawn", "First entry"]
+
+
+def test_a_forum_without_a_thread_uses_up_no_attempts(cup: Cup, discord: Discord) -> None:
+    discord.is_forum = True
+    ada = judged(cup.board, "ada", 2.0)
+    cup.judge(ada)
+    for hour in range(8):
+        assert "a forum needs a thread" in only(cup.announce(after(ada) + timedelta(hours=hour)))
+    cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
+    cup.announce(after(ada) + timedelta(hours=9))
+    assert len(discord.messages) == 1
+
+
+def test_an_edit_that_discord_refuses_is_tried_again(
+    cup: Cup, discord: Discord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = judged(cup.board, "ada", 2.0)
+    cup.judge(ada)
+    cup.announce(after(ada))
+    cup.moderate(Action.DISQUALIFY, ada, after(ada))
+    with monkeypatch.context() as patch:
+        patch.setattr(posts_due, "withdrawal_of", lambda *_: {"embeds": []})
+        assert "not withdrew" in only(cup.announce(after(ada) + timedelta(hours=1)))
+    assert "withdrew" in only(cup.announce(after(ada) + timedelta(hours=2)))
+
+
 def test_a_missing_secret_is_reported_and_nothing_is_announced(cup: Cup, discord: Discord) -> None:
     cup.addresses.clear()
     line = only(cup.announce(START))
@@ -648,7 +687,7 @@ def test_a_champion_who_withdraws_is_not_said_to_have_lost_first_place(cup: Cup,
     cup.moderate(Action.WITHDRAW, grace, after(grace))
     assert "withdrew record/" in only(cup.announce(after(grace) + timedelta(hours=1)))
     embed = only(discord.messages).embed
-    assert embed["description"] == "A result behind this message was removed from the board."
+    assert embed["description"] == "The board's results have changed, so this is no longer true."
     assert "ada" not in json.dumps(embed)
 
 
@@ -676,8 +715,9 @@ def test_a_record_held_before_its_announcement_is_announced_after_release(cup: C
     cup.moderate(Action.HOLD, grace, grace.finished_at)
     cup.announce(after(grace))
     assert not discord.messages
-    cup.moderate(Action.RELEASE, grace, after(grace))
-    cup.announce(after(grace) + timedelta(hours=1))
+    later = after(grace) + timedelta(days=5)
+    cup.moderate(Action.RELEASE, grace, later)
+    cup.announce(later + timedelta(hours=1))
     assert only(discord.titles()) == "grace takes first place: Vector addition, CPU"
 
 

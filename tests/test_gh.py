@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from scripts.github.checks import Annotation, Check, CheckState
-from scripts.github.credentials import AccessError
+from scripts.github.credentials import ORIGIN, AccessError, checked_repository
 from scripts.github.gh import GitHub
 from scripts.github.pulls import (
     ACTIONS_BOT,
@@ -711,6 +711,13 @@ def test_the_error_names_a_missing_pull_request(calm):
 def test_an_invalid_repository_name_is_refused(repository):
     with pytest.raises(AccessError, match="OWNER/NAME"):
         GitHub(repository, "token")
+
+
+@pytest.mark.parametrize("owner", ["ada_acme", "artur-", "-x", "Acme"])
+def test_the_owner_of_a_repository_may_have_any_login(owner):
+    assert checked_repository(f"{owner}/kernels", "--repo") == f"{owner}/kernels"
+    for address in (f"https://github.com/{owner}/kernels.git", f"git@github.com:{owner}/kernels"):
+        assert ORIGIN.search(address)[1] == f"{owner}/kernels"
 
 
 @pytest.mark.parametrize("token", ["ghs_secret123\nx", "ghs_secret123\r", "ghs_secret 123", "ghs_secret123€", ""])

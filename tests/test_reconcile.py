@@ -41,7 +41,7 @@ from scripts.github.fork import Fork
 from scripts.github.gh import GitHub
 from scripts.github.pulls import ACTIONS_BOT, Account, ChangedFile, PullRequest, WorkflowRun
 from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.ledger import RequestStatus
+from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
 from scripts.ledger.names import Choose
 from scripts.ledger.request import RETRY, Ending, EndState, Request, make_id
@@ -746,9 +746,18 @@ def test_the_reconciler_reports_foreign_ledger_pushes_except_decisions(
 
     carol = scene.world.add_user("carol", permission="write")
     ban = Moderation(id="ban", action=Action.BAN, user_id=99, reason="Spam.", by=carol.id, at=datetime.now(UTC))
-    push(add=lambda ledger: ledger.append_fact(ban))
-    assert "carol" not in settle(scene, capsys)
-    forged = KnownAccount(user_id=scene.alice.id, login="mallory", first_seen=datetime.now(UTC))
+    pull = opened(scene)
+    scene.intake()
+    (waiting,) = scene.ledger().values()
+    ended = Ending(request=waiting.request.id, state=EndState.CANCELLED, at=datetime.now(UTC), note="banned")
+
+    def ban_author(ledger: Ledger) -> None:
+        ledger.append_fact(ban)
+        ledger.append_ending(waiting.request, ended)
+
+    push(add=ban_author)
+    assert pull.merged_at is None and "carol" not in settle(scene, capsys)
+    forged = KnownAccount(user_id=77, login="mallory", first_seen=datetime.now(UTC))
     push(add=lambda ledger: ledger.append_account(forged))
     said = settle(scene, capsys)
     assert f"carol (account {carol.id}) pushed" in said and f"`{forged.place}`" in said

@@ -697,7 +697,9 @@ def test_the_network_is_closed_before_a_worker_starts(box):
     rules = box.text("etc/pullrank/egress.nft")
     assert rules.index("ip daddr 10.1.2.3 accept") < rules.index("169.254.0.0/16")
     assert rules.index("ip6 daddr fd12::/16 accept") < rules.index("169.254.0.0/16")
-    assert "Requires=pullrank-egress.service" in box.text("etc/systemd/system/pullrank-worker.service.d/egress.conf")
+    worker = box.text("etc/systemd/system/pullrank-worker.service.d/egress.conf")
+    assert "Requires=pullrank-egress.service" in worker
+    assert "ExecStartPre=+/usr/sbin/nft --file /etc/pullrank/egress.nft\n" in worker, "a flushed table comes back"
     started = [call for call in box.calls if call.startswith("systemctl enable")]
     egress, worker = (next(i for i, call in enumerate(started) if unit in call) for unit in ("egress", "worker"))
     assert egress < worker
@@ -1372,6 +1374,25 @@ def test_the_loop_registers_only_for_free_judges_and_none_blocks_another(tmp_pat
             loop.terminate()
 
 
+@needs_jq
+@pytest.mark.parametrize(("shortest", "waits"), [("1", False), ("60", True)], ids=["jobs", "workers that end at once"])
+def test_only_workers_that_end_at_once_make_the_loop_wait(tmp_path, github, registrar, judges, shortest, waits):
+    judges["gpu1"].busy.touch()
+    registrar |= {"SHORTEST_JOB": shortest, "FIRST_PAUSE": "60"}
+    with subprocess.Popen([BASH, RUNNER / "loop.sh"], env=registrar, stderr=subprocess.PIPE, text=True) as loop:
+        try:
+            gpu2 = judges["gpu2"].run / "jitconfig"
+            wait_for(gpu2.exists)
+            time.sleep(1.5)
+            gpu2.unlink()  # the end of the job
+            assert loop.stderr
+            assert "registered pullrank-gpu2" in loop.stderr.readline()
+            after = loop.stderr.readline()
+            assert ("next try in 60 s" if waits else "registered pullrank-gpu2") in after
+        finally:
+            loop.terminate()
+
+
 def wait_for(ready: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not ready():
@@ -1647,6 +1668,7 @@ def test_the_doctor_reports_what_a_bare_machine_lacks_and_the_fix(box):
         ("rm etc/systemd/system/pullrank-update.timer", "updates"),
         ("rm opt/pullrank/runner/run.sh", "runner"),
         ("rm etc/systemd/system/pullrank-worker.service.d/egress.conf", "network"),
+        ("sed -i /ExecStartPre/d etc/systemd/system/pullrank-worker.service.d/egress.conf", "network"),
         ("sed -i /pullrank-registrar/d etc/passwd", "users"),
         ("rm sys/fs/cgroup/cgroup.controllers", "cgroups"),
     ],

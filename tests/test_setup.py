@@ -208,12 +208,21 @@ def ask_for_approvals(world: World) -> None:
     rule["parameters"]["required_approving_review_count"] = 1
 
 
+def only_merges(world: World) -> None:
+    rule = next(rule for rule in ruleset(world, "main")["rules"] if rule["type"] == "pull_request")
+    rule["parameters"]["allowed_merge_methods"] = ["merge"]
+
+
 def uncover(world: World) -> None:
     ruleset(world, "main")["conditions"] = {"ref_name": {"include": ["~ALL"], "exclude": ["~DEFAULT_BRANCH"]}}
 
 
 def forget_event(world: World) -> None:
     world.settings["policies"][0]["rules"][0]["parameters"]["allowed_events"].remove("pull_request_target")
+
+
+def allow_forks(world: World) -> None:
+    world.settings["policies"][0]["rules"][0]["parameters"]["allowed_events"].append("pull_request")
 
 
 def free_environment(world: World) -> None:
@@ -247,6 +256,10 @@ DAMAGES: list[tuple[str, str, Callable[[World], None]]] = [
     ("rules of main", "enforcement is disabled", lambda world: ruleset(world, "main").update(enforcement="disabled")),
     ("rules of ledger", "lacks the rule non_fast_forward", drop_rule("ledger", "non_fast_forward")),
     ("rules of ledger", "no ruleset 'PullRank: ledger'", drop_ruleset),
+    ("rules of ledger", "somebody may bypass it", lambda world: ruleset(world, "ledger").update(bypass_actors=[{"actor_id": 4, "actor_type": "RepositoryRole", "bypass_mode": "always"}])),
+    ("rules of main", "does not allow squash merging", only_merges),
+    ("event policy", "allows pull_request or", allow_forks),
+    ("workflows", "dataset.yml: disabled_inactivity", lambda world: world.disabled_workflows.add("dataset.yml")),
     ("environment", "no such environment", lambda world: world.settings["environments"].pop("github-pages")),
     ("announcements", "no such environment", lambda world: world.settings["environments"].pop("announce")),
     ("review", "no such environment", lambda world: world.settings["environments"].pop("review")),
@@ -278,6 +291,19 @@ def test_setup_does_not_rename_the_default_branch(ready):
     ready.world.settings["repository"] = {"default_branch": "trunk"}
     assert ready.states()["default branch"] == "missing"
     assert "rename it to main" in ready.call()[1]
+
+
+@pytest.mark.parametrize("environment", ["announce", "review", "bot"])
+def test_setup_reports_other_branches_that_may_use_a_secret(environment, ready):
+    ready.world.settings["environments"][environment]["branches"].append({"id": 9, "name": "*", "type": "branch"})
+    code, out, _ = ready.call("--check")
+    assert code == 1 and "* may use its secrets" in out
+
+
+def test_setup_reports_a_merge_queue_in_which_the_bot_cannot_merge(ready):
+    ruleset(ready.world, "main")["rules"].append({"type": "merge_queue"})
+    code, out, _ = ready.call("--check")
+    assert code == 1 and "merge_queue: the bot cannot merge" in out
 
 
 def test_setup_keeps_settings_that_an_organiser_added(ready):

@@ -339,6 +339,15 @@ def test_a_push_before_setup_ends_green_and_says_how_to_get_a_site(
     assert contest.results("publish.yml")[3:] == PUBLISHED
 
 
+def test_a_site_with_a_domain_of_its_own_names_itself_by_it(contest: Contest) -> None:
+    contest.world.settings["pages"] = SITE | {"html_url": "https://kernels.example.org/"}
+    contest.world.commit({"README.md": "Welcome."})
+    contest.hub.settle()
+    assert contest.results("publish.yml") == PUBLISHED
+    assert 'href="/index.html"' in (contest.hub.pages / "404.html").read_text()
+    assert "https://kernels.example.org/" in (contest.hub.pages / "sitemap.xml").read_text()
+
+
 def test_the_site_is_deployed_even_if_github_hides_its_settings(contest: Contest) -> None:
     contest.server.fail("GET */pages", Failure(status=403), times=99)
     contest.world.commit({"README.md": "Welcome."})

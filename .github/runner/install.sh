@@ -1,5 +1,5 @@
 #!/bin/bash
-# Set up a bare Debian (12+) or Ubuntu (22.04+) machine as a judge that takes one job at a time, each on a new runner.
+# Set up a bare Debian (12+) or Ubuntu (24.04+) machine as a judge that takes one job at a time, each on a new runner.
 #
 #   /opt/pullrank/         bin/ (gate, loop, job)   runner-<version>/   venv/ (Python with torch)   owned by root
 #   /etc/pullrank/         registrar.conf   egress.nft   credential/ (owned by pullrank-registrar)
@@ -148,11 +148,12 @@ check_options() {
     want role '(both|judge|registrar)' 'both, judge or registrar'
     [[ ${before:-$role} == "$role" ]] || fail "this machine has the role $before; first: install.sh --uninstall"
     if judges; then
+        ! command -v "$python" > /dev/null || require_python # a bare machine has none yet
         want repository_id '[1-9][0-9]*' 'the numeric id of the repository on GitHub'
         want branch '[A-Za-z0-9._/-]+' 'the name of a branch'
     fi
     if registers; then
-        want repository '[A-Za-z0-9-]+/[A-Za-z0-9._-]+' 'OWNER/NAME'
+        want repository '[A-Za-z0-9_-]+/[A-Za-z0-9._-]+' 'OWNER/NAME'
     fi
     if [[ $role == both || $role$judge == registrar?* ]]; then
         want labels '[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*' 'names separated by commas'
@@ -310,10 +311,14 @@ install_runner() {
 }
 
 # Use an existing torch in place, and never replace it: it matches this machine's driver.
-install_python() {
-    local venv=$root/opt/pullrank/venv found
+require_python() {
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         fail "$python is older than Python 3.11; choose another with --python"
+}
+
+install_python() {
+    local venv=$root/opt/pullrank/venv found
+    require_python
     found=$("$python" -c 'import importlib.util, os; print(os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin)))' 2> /dev/null) ||
         found=''
     [[ -x $venv/bin/python ]] || run "$python" -m venv ${found:+--system-site-packages} "$venv"
@@ -399,6 +404,10 @@ limit_network() {
 [Unit]
 Requires=pullrank-egress.service
 After=pullrank-egress.service
+
+[Service]
+# Before each job: a reload of the host's own firewall may have deleted the rules, and left the service active.
+ExecStartPre=+/usr/sbin/nft --file /etc/pullrank/egress.nft
 END
 }
 

@@ -26,6 +26,7 @@ set -euo pipefail
 : "${RUNTIME_DIRECTORY:=/run/pullrank}" "${CREDENTIAL:=/etc/pullrank/credential}" "${JUDGES:=/etc/pullrank/judges}"
 
 : "${FIRST_PAUSE:=5}" "${MAX_PAUSE:=600}" # seconds
+: "${SHORTEST_JOB:=8}" # seconds: workers that end sooner have not judged
 BUSY=75 # receive.sh: a job is there
 JUDGE='' KNOWN_HOSTS='' # the judge that this loop serves, if it is another machine
 
@@ -63,7 +64,7 @@ serve_judge() {
 serve() {
     local pause=$FIRST_PAUSE began
     while :; do
-        if wait_until_free && began=$SECONDS && register && wait_until_free && ((SECONDS - began > 30)); then
+        if wait_until_free && began=$SECONDS && register && wait_until_free && ((SECONDS - began >= SHORTEST_JOB)); then
             pause=$FIRST_PAUSE
         else
             # GitHub refuses, the judge does not answer, or workers end at once: back off.

@@ -71,6 +71,8 @@ class Context:
         self._varies: dict[str, bool] = {}
         """Whether inputs depend on the seed, by name of the case; for cases that the reference was tried with."""
         self.logs: dict[str, str] = {}
+        self.unbuilt: dict[str, str] = {}
+        """The case, by its name, whose first call did not end in the build of an entry."""
         self._fouled: set[str] = set()
         """Entries of which the log of a foul is kept."""
         """Last part of the output of an entry's last player, by name of the entry."""

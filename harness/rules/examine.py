@@ -66,10 +66,7 @@ def build(context: Context, entry: PlayerFiles, cases: list[Case]) -> CaseResult
 def _try_cases(
     context: Context, entry: PlayerFiles, cases: Sequence[Case], deadline: Deadline, *, building: bool
 ) -> Foul | None:
-    """Have a fresh player import the submission and call it once per case.
-
-    Returns the foul of the import, or of a call that takes longer than a build may; None for fouls in calls otherwise.
-    """
+    """Have a fresh player import the submission and call it once per case; return the foul of the import, if any."""
     with contextlib.ExitStack() as stack:
         with deadline.paused():  # the sandbox may only just start
             player = stack.enter_context(context.start_player(entry, building=building))
@@ -82,22 +79,13 @@ def _try_cases(
             for case in cases:
                 try:
                     referee.call(case.params, context.seed(), deadline, checked=False)
-                except Foul as error:
+                except Foul as error:  # it will happen again, and be reported, when its case is played
                     if building and error.verdict is Verdict.TIME_LIMIT_EXCEEDED:
-                        return _slow_build(context, case)
-                    break  # it will happen again, and be reported, when its case is played
+                        context.unbuilt[entry.name] = case.name
+                    break
         except Foul as error:
             return error
     return None
-
-
-def _slow_build(context: Context, case: Case) -> Foul:
-    limits = context.board.limits
-    message = (
-        f"The first call with {case.name} did not end. It may take {limits.building_call_s:g} s, and the import and a "
-        f"first call of each shape together {limits.compile_timeout_s:g} s (compile_timeout)."
-    )
-    return Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
 
 
 def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | None:
@@ -169,11 +157,20 @@ def _play_tests_with(
             referee.call(case.params, seed, deadline, digested=True)
         except Foul as error:
             foul = error
+            if foul.verdict is Verdict.TIME_LIMIT_EXCEEDED and entry.name in context.unbuilt:
+                foul = Foul(foul.verdict, f"{foul.message} {_said_of_build(context, entry)}")
         seconds, digests = time.monotonic() - start, None if foul else referee.digests
         yield CaseResult.of(CaseKind.TEST, case.params, foul, seconds, seed=seed, digests=digests)
         if foul and foul.verdict is not Verdict.WRONG_ANSWER:
             context.keep_log_of_foul(entry, player)
             break
+
+
+def _said_of_build(context: Context, entry: PlayerFiles) -> str:
+    limit_s = context.board.limits.compile_timeout_s
+    return (
+        f"The first call with {context.unbuilt[entry.name]} did not end in the build (compile_timeout: {limit_s:g} s)."
+    )
 
 
 def _test_seed(context: Context, case: Case, index: int) -> int:

@@ -37,7 +37,7 @@ def gather(
     for place, paths in ledger.files_by_board([]):
         if board := boards.pop(place, None):
             shown = decisions.counted(ledger.read_judgements(paths).judgements)
-            found += results_of(board, shown)
+            found += results_of(board, shown, decisions.absences)
             ends[board.task.name][board.gpu] = _standing_of(board, shown, now)
     for board in boards.values():
         ends[board.task.name][board.gpu] = Standing(gpu=board.gpu, podium=(), entries=0)

@@ -198,9 +198,13 @@ class _AnnounceRun:
             webhook.edit(post.message, post.payload(self.context.embed_context))
             line = f"{webhook.name}: {done} {post.key}, message {post.message}"
         except WebhookError as error:
+            line = f"not {done}: {post.key}: {error}"
+            # In an archived thread, the posts of this run come first.
+            if error.is_archived or (error.is_final and not error.is_gone):
+                return f"{line}; the next run tries again"
             if not error.is_final:
                 raise
-            is_gone, line = True, f"not {done}: {post.key}: {error}"
+            is_gone = True
         number, now = self.ledger.announced().told[webhook.name, post.key].next_edit, self.context.now
         edit = Edit(
             channel=webhook.name, key=post.key, number=number, says=post.content_digest, is_gone=is_gone, at=now

@@ -7,8 +7,9 @@ other logins on the podium         ─▶ change in the top three; a better time
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from harness.records.judgement import Judgement
 from harness.task.task import Board
@@ -18,31 +19,39 @@ from scripts.standings.first_place import Record
 from scripts.standings.standings import Podium, podiums, standings
 
 
-def results_of(board: Board, judgements: Sequence[Judgement]) -> Iterator[NewsResult]:
-    """All news about a board, oldest first.
+def results_of(
+    board: Board, judgements: Sequence[Judgement], absences: Mapping[str, tuple[datetime, datetime]]
+) -> Iterator[NewsResult]:
+    """All news about a board, in the order of its judgements.
 
     Args:
         judgements: in ledger order, without those that maintainers removed.
+        absences: for judgements that maintainers had removed, by checksum: from when until when.
     """
     records = standings(board, judgements).records
     before: dict[int, Record | None] = dict(enumerate([None, *records[:-1]]))
     setters = {record.judgement.checksum: (record, before[index]) for index, record in enumerate(records)}
     for podium in podiums(board, judgements):
-        record, former = setters.get(podium.judgement.checksum, (None, None))
+        checksum = podium.judgement.checksum
+        until = podium.judgement.finished_at + FRESH
+        removed_at, restored_at = absences.get(checksum, (until, until))
+        if removed_at < until:  # while it was news
+            until = max(until, restored_at + FRESH)
+        record, former = setters.get(checksum, (None, None))
         if not podium.former:
-            yield _result(NewsKind.FIRST_ENTRY, board, podium)
+            yield _result(NewsKind.FIRST_ENTRY, board, podium, until)
         elif record and former:
-            yield _record(board, podium, record, former)
+            yield _record(board, podium, until, record, former)
         elif [row.login for row in podium.rows] != [row.login for row in podium.former]:
-            yield _result(NewsKind.TOP_THREE, board, podium)
+            yield _result(NewsKind.TOP_THREE, board, podium, until)
 
 
-def _record(board: Board, podium: Podium, record: Record, former: Record) -> NewsResult:
+def _record(board: Board, podium: Podium, until: datetime, record: Record, former: Record) -> NewsResult:
     duel = record.judgement.duel
     is_taken = former.login.lower() != record.login.lower()
     by_duel = duel_result(duel) if duel and duel.won and is_taken else ""
     return replace(
-        _result(NewsKind.RECORD, board, podium),
+        _result(NewsKind.RECORD, board, podium, until),
         over=former.login,
         beaten=former.judgement.checksum,
         gain=record.gain,
@@ -50,7 +59,7 @@ def _record(board: Board, podium: Podium, record: Record, former: Record) -> New
     )
 
 
-def _result(kind: NewsKind, board: Board, podium: Podium) -> NewsResult:
+def _result(kind: NewsKind, board: Board, podium: Podium, until: datetime) -> NewsResult:
     judgement, places = podium.judgement, tuple(map(PodiumPlace.of, podium.rows))
     return NewsResult(
         kind=kind,
@@ -58,7 +67,7 @@ def _result(kind: NewsKind, board: Board, podium: Podium) -> NewsResult:
         task=board.task.name,
         title=board.task.title,
         at=judgement.finished_at,
-        until=judgement.finished_at + FRESH,
+        until=until,
         gpu=board.gpu,
         edition=board.edition,
         who=_mover(podium, places),

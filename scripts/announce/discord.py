@@ -8,6 +8,7 @@
     no connection, 503, 521 to 523, 525, 526  not done: retry a few times
     500, 502, 504, time-out, broken off       unclear.  Retry a GET or PATCH; a POST raises `InDoubt`
     404                                       the webhook or the message was deleted
+    the channel takes no such message         another address helps; an archived thread opens again at the next post
     another 4xx                               refused for good
 
 A webhook cannot list its messages, so a lost answer to a post stays in doubt.
@@ -42,6 +43,11 @@ _NOT_DONE = frozenset({503, 521, 522, 523, 525, 526, 530})
 
 _UNKNOWN_CHANNEL = 10003
 _UNKNOWN_MESSAGE = 10008
+_ARCHIVED_THREAD = 50083
+_WRONG_CHANNEL = {
+    160005: "the thread is locked; unlock it, or name another one at the end of the secret, ?thread_id=…",
+    220001: "a forum needs a thread: add ?thread_id=… and its number to the address in the secret",
+}
 _ADDRESS = (
     "an address such as https://discord.com/api/webhooks/123/abc: on Discord, Edit Channel → Integrations → Webhooks"
 )
@@ -53,12 +59,17 @@ class WebhookError(PullRankError):
     """A request failed, and retrying now is no use.
 
     `is_final`: it will never succeed, but requests about other messages may.  A deleted message is final; a deleted
-    webhook is not, since somebody can put another one into the secret.
+    webhook is not, since somebody can put another one into the secret.  `is_gone`: the message was deleted.
+    `is_archived`: the message is in a thread that the next post opens again.
     """
 
-    def __init__(self, message: str, *, is_final: bool = False) -> None:
+    def __init__(
+        self, message: str, *, is_final: bool = False, is_gone: bool = False, is_archived: bool = False
+    ) -> None:
         super().__init__(message)
-        self.is_final = is_final
+        self.is_final = is_final or is_gone
+        self.is_gone = is_gone
+        self.is_archived = is_archived
 
 
 class InDoubt(PullRankError):
@@ -159,7 +170,11 @@ class DiscordChannel:
         if status >= 500 or status < 400:
             return self._lost(method, f"Discord failed ({reason})")
         if status == 404 and said.get("code") == _UNKNOWN_MESSAGE:
-            return WebhookError(f"{self.name}: the message was deleted on Discord", is_final=True)
+            return WebhookError(f"{self.name}: the message was deleted on Discord", is_gone=True)
+        if said.get("code") == _ARCHIVED_THREAD:
+            return WebhookError(f"{self.name}: the thread is archived until the next post ({reason})", is_archived=True)
+        if way_out := _WRONG_CHANNEL.get(said.get("code", 0)):
+            return WebhookError(f"{self.name}: {way_out} ({reason})")
         if status == 404 and said.get("code") == _UNKNOWN_CHANNEL:
             way_out = "there is no such thread; name another one at the end of the secret, ?thread_id=…, or none"
             return WebhookError(f"{self.name}: {way_out} ({reason})")

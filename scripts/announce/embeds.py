@@ -80,7 +80,7 @@ def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, context:
         title: the message's title, as posted.
     """
     why = (
-        "A result behind this message was removed from the board."
+        "The board's results have changed, so this is no longer true."
         if gpu
         else "The task, its deadline or its machines have changed, so this is no longer true."
     )

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
@@ -39,7 +40,7 @@ from scripts.bot.workflow import (
     write_outputs,
 )
 from scripts.common.options import Group
-from scripts.github.pages import base_path, pages_address, why_no_site
+from scripts.github.pages import pages_address, why_no_site
 from scripts.github.pulls import GitHubError
 from scripts.ledger.names import account_of, boards, either, origins_of, requests_of_author_of, under
 from scripts.ledger.request import Request
@@ -233,7 +234,7 @@ def publish_command(out: Path) -> None:
 
     (outputs,) = require_environment("GITHUB_OUTPUT")
     workflow = Workflow()
-    missing = _why_no_site(workflow)
+    address, missing = _find_site(workflow)
     write_outputs(Path(outputs), {"site": "false" if missing else "true"})
     if missing:
         say(missing)
@@ -247,9 +248,9 @@ def publish_command(out: Path) -> None:
             submissions=merged.source_of,
             **described_by(workflow.settings),
             repository=f"{workflow.server_url}/{workflow.repository}",
-            address=pages_address(workflow.repository),
+            address=address,
             marks_unmerged=merged.is_whole,
-            base_path=base_path(workflow.repository),
+            base_path=urlsplit(address).path,
             now=datetime.now(UTC),
         )
     for line in (*merged.notes, *report.lines):
@@ -291,14 +292,16 @@ def dataset_command(out: Path) -> None:
     write_outputs(Path(outputs), {"rows": str(rows)})
 
 
-def _why_no_site(workflow: Workflow) -> str:
-    """What to do before a site can be deployed; empty if it can, or if GitHub does not say."""
+def _find_site(workflow: Workflow) -> tuple[str, str]:
+    """The site's address, which may have a custom domain, and what to do before it can be deployed; empty if it can."""
+    usual = pages_address(workflow.repository)
     try:
         with workflow.github() as github:
-            return why_no_site(github.pages_source())
+            site = github.find_pages()
     except GitHubError as error:
         say(f"GitHub does not say whether this repository has a site: {error}")
-        return ""
+        return usual, ""
+    return f"{((site and site.address) or usual).rstrip('/')}/", why_no_site(site)
 
 
 @ci.command("announce")

@@ -227,8 +227,12 @@ def _updates(root: Path, settings: dict[str, str]) -> Finding:
 
 def _network(root: Path) -> Finding:
     rules = (root / "etc/pullrank/egress.nft").is_file()
-    needed = (root / "etc/systemd/system/pullrank-worker.service.d/egress.conf").is_file()
-    fault = "" if rules and needed else "jobs can reach this machine's network and the cloud's metadata service"
+    needed = root / "etc/systemd/system/pullrank-worker.service.d/egress.conf"
+    fault = (
+        "" if rules and needed.is_file() else "jobs can reach this machine's network and the cloud's metadata service"
+    )
+    if not fault and "ExecStartPre" not in needed.read_text():
+        fault = "a reload of the host's firewall deletes the rules"
     remedy = f"apt install nftables, then {_AGAIN}"
     return check("network", fault, "DNS and HTTPS to the outside only", remedy, LIMITED)
 

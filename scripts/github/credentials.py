@@ -7,9 +7,9 @@ import re
 from harness.records.errors import PullRankError
 from scripts.common.text import plain, shorten
 
-ORIGIN = re.compile(r"[/:]([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+?)(?:\.git)?/?$")
+ORIGIN = re.compile(r"[/:]([A-Za-z0-9_-]+/[A-Za-z0-9._-]+?)(?:\.git)?/?$")
 """The repository's name in a clone's URL."""
-_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9._-]+")
 _TOKEN = re.compile(r"[!-~]+")
 
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from scripts.common.text import shorten_markdown
 from scripts.github import queries
 from scripts.github.checks import Check, CheckRun
+from scripts.github.pages import PagesSite
 from scripts.github.pulls import (
     ACTIONS_BOT,
     PER_PAGE,
@@ -217,10 +218,14 @@ class GitHub(Wire):
 
     # Pages
 
-    def pages_source(self) -> str | None:
-        """GitHub's `build_type` of the repository's site: workflow or legacy; None if Pages is off."""
+    def find_pages(self) -> PagesSite | None:
+        """The repository's site; None if Pages is off."""
         site = self.look_up("/pages")
-        return None if site is None else find(site, str, "build_type") or "legacy"
+        if site is None:
+            return None
+        return PagesSite(
+            build_type=find(site, str, "build_type") or "legacy", address=find(site, str, "html_url") or ""
+        )
 
     # Actions
 

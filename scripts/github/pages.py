@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 GITHUB = "https://github.com"
@@ -25,14 +26,22 @@ def base_path(repository: str) -> str:
     return "/" if name.lower() == f"{owner.lower()}.github.io" else f"/{name}/"
 
 
-def why_no_site(source: str | None) -> str:
+@dataclass(frozen=True, kw_only=True)
+class PagesSite:
+    """A site on GitHub Pages.  `build_type` is workflow or legacy; `address` is "" if GitHub does not send it."""
+
+    build_type: str
+    address: str
+
+
+def why_no_site(site: PagesSite | None) -> str:
     """What to do before publish.yml can deploy; empty if it can.
 
-    `source` is GitHub's `build_type`, None if Pages is off.
+    `site` is None if Pages is off.
     """
-    if source == "workflow":
+    if site and site.build_type == "workflow":
         return ""
-    state = "off" if source is None else "deployed from a branch"
+    state = "off" if site is None else "deployed from a branch"
     return (
         f"No site was built: GitHub Pages is {state}. Run `pullrank setup`, or choose Settings → Pages → Build and "
         "deployment → Source: GitHub Actions, and run this workflow again."

@@ -115,6 +115,8 @@ class Moderated:
     disqualified: dict[str, Moderation] = field(default_factory=dict)
     held: dict[str, Moderation] = field(default_factory=dict)
     withdrawn: dict[str, Moderation] = field(default_factory=dict)
+    absences: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
+    """When the last hold or disqualification of a judgement that counts again began and ended, by checksum."""
 
     @classmethod
     def after(cls, decisions: Iterable[Moderation]) -> Self:
@@ -166,13 +168,17 @@ class Moderated:
             case Action.DISQUALIFY:
                 self.disqualified[judgement] = decision
             case Action.RESTORE:
-                self.disqualified.pop(judgement, None)
+                self._end(self.disqualified.pop(judgement, None), decision)
             case Action.HOLD:
                 self.held[judgement] = decision
             case Action.RELEASE:
-                self.held.pop(judgement, None)
+                self._end(self.held.pop(judgement, None), decision)
             case Action.WITHDRAW:
                 self.withdrawn[judgement] = decision
+
+    def _end(self, began: Moderation | None, ended: Moderation) -> None:
+        if began and ended.judgement:
+            self.absences[ended.judgement] = began.at, ended.at
 
 
 def file_key(task: str, gpu: str, login: str, digest: str) -> tuple[str, ...]:

@@ -164,7 +164,10 @@ class Policy(Setting):
 
 @dataclass(frozen=True, kw_only=True)
 class Environment(Setting):
+    """An environment of workflows.  If it `is_shared`, organisers may add branches to it."""
+
     environment: str
+    is_shared: bool
 
     @property
     def path(self) -> str:
@@ -173,7 +176,8 @@ class Environment(Setting):
     def look(self, admin: Admin) -> list[str]:
         seen = admin.find(self.path)
         has_branches = bool(seen and (seen.get("deployment_branch_policy") or {}).get("custom_branch_policies"))
-        return find_environment_faults(seen, admin.branches_of(self.environment) if has_branches else ())
+        branches = admin.branches_of(self.environment) if has_branches else ()
+        return find_environment_faults(seen, branches, is_shared=self.is_shared)
 
     def mend(self, admin: Admin) -> None:
         seen = admin.find(self.path)

@@ -157,4 +157,5 @@ def _environment(name: str, environment: str, what: str, *, is_new: bool = False
         clicks=f"Settings → Environments → {place} → Deployment branches and tags: Selected branches and tags → Add: "
         f"{MAIN}",
         environment=environment,
+        is_shared=not is_new,
     )

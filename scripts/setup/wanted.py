@@ -17,6 +17,8 @@ MAIN, LEDGER = "main", "ledger"
 
 WORKFLOWS = ("intake.yml", "evaluate.yml", "reconcile.yml", "publish.yml", "check.yml")
 """The workflows that judging and the site need."""
+OPTIONAL_WORKFLOWS = ("dataset.yml",)
+"""Further workflows with a schedule, which GitHub disables when a repository is quiet."""
 
 LABELS: Mapping[str, tuple[str, str]] = {
     "judging": ("d93f0b", "A verdict, a time or a rank that looks wrong"),
@@ -27,7 +29,9 @@ LABELS: Mapping[str, tuple[str, str]] = {
 
 POLICY = "PullRank"
 EVENTS = ("issue_comment", "merge_group", "pull_request_target", "push", "schedule", "workflow_dispatch")
-"""The events of our workflows.  Without `pull_request`, workflow files of forks never run."""
+"""The events of our workflows."""
+UNSAFE_EVENTS = ("pull_request", "pull_request_review", "pull_request_review_comment")
+"""Events that run the workflow files of a fork."""
 
 ADMIN_ROLE = 5
 """GitHub's id of the repository role that may change settings."""
@@ -109,12 +113,14 @@ def mend_selected(seen: Json) -> Json:
 def find_workflow_faults(states: Mapping[str, str]) -> list[str]:
     """Our workflows that are missing or disabled; `states` are by file name."""
     missing = [f"{name} is missing" for name in WORKFLOWS if name not in states]
-    return missing + [f"{name}: {states[name]}" for name in WORKFLOWS if states.get(name, "active") != "active"]
+    idle = [name for name in find_idle(states) if name in OPTIONAL_WORKFLOWS]
+    off = [name for name in WORKFLOWS if states.get(name, "active") != "active"]
+    return missing + [f"{name}: {states[name]}" for name in (*off, *idle)]
 
 
 def find_idle(states: Mapping[str, str]) -> list[str]:
     """The workflows that GitHub disabled for inactivity.  Those disabled by hand are paused, and stay so."""
-    return [name for name in WORKFLOWS if states.get(name) == "disabled_inactivity"]
+    return [name for name in (*WORKFLOWS, *OPTIONAL_WORKFLOWS) if states.get(name) == "disabled_inactivity"]
 
 
 # Rulesets.
@@ -134,6 +140,12 @@ def find_ruleset_faults(seen: Json | None, wanted: Json) -> list[str]:
             faults.append(f"it lacks the rule {kind}")
         else:
             faults += [f"{kind}: {fault}" for fault in find_differences(known[kind], parameters)]
+    if "squash" not in known.get("pull_request", {}).get("allowed_merge_methods", ["squash"]):
+        faults.append("pull_request: it does not allow squash merging")
+    if "merge_queue" in known:
+        faults.append("merge_queue: the bot cannot merge; remove the rule")
+    if not wanted["bypass_actors"] and seen.get("bypass_actors"):
+        faults.append("somebody may bypass it")
     return faults
 
 
@@ -151,8 +163,8 @@ def mend_ruleset(seen: Json | None, wanted: Json) -> Json:
     rules += [_merge_rule({}, rule) for rule in ours.values()]
     mended = wanted | {"conditions": {"ref_name": ref_names}, "rules": rules}
     # Only admins see the bypass list; if it is hidden, leave it unchanged.
-    del mended["bypass_actors"]
-    return mended | ({"bypass_actors": seen["bypass_actors"]} if seen.get("bypass_actors") is not None else {})
+    bypass = mended.pop("bypass_actors") and seen.get("bypass_actors")
+    return mended | ({"bypass_actors": bypass} if seen.get("bypass_actors") is not None else {})
 
 
 def _ref_names(ruleset: Json) -> dict[str, list[str]]:
@@ -163,6 +175,8 @@ def _ref_names(ruleset: Json) -> dict[str, list[str]]:
 def _merge_rule(theirs: Json, ours: Json) -> Json:
     unsaid = _UNSAID.get(ours.get("type", ""), {})
     parameters = {**unsaid, **(theirs.get("parameters") or {}), **ours.get("parameters", {})}
+    if "squash" not in parameters.get("allowed_merge_methods", ["squash"]):
+        parameters["allowed_merge_methods"] = [*parameters["allowed_merge_methods"], "squash"]
     return {**ours, **theirs} | ({"parameters": parameters} if parameters else {})
 
 
@@ -179,6 +193,8 @@ def find_policy_faults(policies: Sequence[Json]) -> list[str]:
             faults.append("it does not cover all workflows")
         if not list(_allowed(ours)):
             faults.append("it restricts no events")
+        if any(event in allowed for allowed in _allowed(ours) for event in UNSAFE_EVENTS):
+            faults.append(f"it allows {' or '.join(UNSAFE_EVENTS)}, so that workflow files of forks run")
     for policy in policies:
         if policy is ours or (policy.get("enforcement") == "active" and _covers_all(policy)):
             faults += [f"'{policy.get('name')}' blocks {event}" for event in _blocked(policy)]
@@ -193,7 +209,7 @@ def find_policy(policies: Iterable[Json]) -> Json | None:
 
 def mend_policy(seen: Json | None) -> Json:
     """Our policy, with the rules and events that an organiser added."""
-    events = [event for allowed in _allowed(seen or {}) for event in allowed]
+    events = [event for allowed in _allowed(seen or {}) for event in allowed if event not in UNSAFE_EVENTS]
     others = [rule for rule in (seen or {}).get("rules") or () if rule.get("type") != _EVENT_RULE]
     allowed = sorted({*events, *EVENTS})
     return {
@@ -226,12 +242,14 @@ def _covers_all(policy: Json) -> bool:
 # Environments.
 
 
-def find_environment_faults(seen: Json | None, branches: Collection[str]) -> list[str]:
+def find_environment_faults(seen: Json | None, branches: Collection[str], *, is_shared: bool = True) -> list[str]:
+    """What is wrong with an environment; unless it `is_shared`, only `main` may use its secrets."""
     if seen is None:
         return ["there is no such environment"]
     if seen.get("deployment_branch_policy") != ONLY_NAMED_BRANCHES:
         return ["it is not restricted to named branches"]
-    return [] if MAIN in branches else [f"{MAIN} may not deploy"]
+    others = [] if is_shared else [f"{branch} may use its secrets" for branch in branches if branch != MAIN]
+    return others if MAIN in branches else [f"{MAIN} may not deploy", *others]
 
 
 def mend_environment(seen: Json | None) -> Json:

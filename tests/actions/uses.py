@@ -79,7 +79,7 @@ def upload_pages_artifact(play: Play, inputs: Inputs) -> Inputs:
     folder = play.workspace / inputs["path"]
     paths = ((path, path.relative_to(folder)) for path in sorted(folder.rglob("*")))
     files = [path for path, inside in paths if path.is_file() and not any(part[0] == "." for part in inside.parts)]
-    return _keep(play, PAGES, folder, files)
+    return _keep(play, inputs.get("name", PAGES), folder, files)
 
 
 def deploy_pages(play: Play, inputs: Inputs) -> Inputs:
@@ -88,7 +88,11 @@ def deploy_pages(play: Play, inputs: Inputs) -> Inputs:
         raise StepFailed('Ensure GITHUB_TOKEN has permission "pages: write" and "id-token: write"')
     if (play.hub.world.settings.get("pages") or {}).get("build_type") != "workflow":
         raise StepFailed("Failed to create deployment (status: 404). Ensure GitHub Pages has been enabled")
-    artifact = next(artifact for artifact in play.live.run.artifacts if artifact.name == PAGES)
+    name = inputs.get("artifact_name", PAGES)
+    found = [artifact for artifact in play.live.run.artifacts if artifact.name == name]
+    if len(found) != 1:
+        raise StepFailed(f"Artifact count is {len(found)} for {name}")
+    (artifact,) = found
     shutil.rmtree(play.hub.pages, ignore_errors=True)
     with zipfile.ZipFile(io.BytesIO(artifact.content)) as archive:
         archive.extractall(play.hub.pages)
@@ -123,7 +127,7 @@ ACTIONS: dict[str, tuple[Callable[[Play, Inputs], Inputs], set[str]]] = {
     "actions/setup-python": (setup_python, {"python-version"}),
     "actions/upload-artifact": (upload_artifact, {"name", "path", "retention-days", "if-no-files-found"}),
     "actions/download-artifact": (download_artifact, {"artifact-ids", "path"}),
-    "actions/upload-pages-artifact": (upload_pages_artifact, {"path"}),
-    "actions/deploy-pages": (deploy_pages, set()),
+    "actions/upload-pages-artifact": (upload_pages_artifact, {"name", "path"}),
+    "actions/deploy-pages": (deploy_pages, {"artifact_name"}),
 }
 """Stand-ins by action, and the inputs that workflows may give them."""

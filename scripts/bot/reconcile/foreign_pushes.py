@@ -2,11 +2,13 @@
 
 GitHub's activity log of the branch ─▶ pushes that are not the bot's ─▶ git: which files ─▶ a line for each
 
-The bot writes requests and judgements; people add decisions (`pullrank moderate`).  Nothing else is usual.
+The bot writes requests and judgements; people add decisions (`pullrank moderate`), and a ban ends requests.  Nothing
+else is usual, but maintainers may delete: a task's results (`pullrank task archive --purge`), or personal data.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -19,7 +21,9 @@ from scripts.ledger.branch import BRANCH
 
 LOOK_BACK = timedelta(days=1)
 MAX_NAMED = 3
-_USUAL = ("moderation/", "README.md")
+_USUAL = re.compile(r"moderation/"), re.compile(r"README\.md$")
+_USUAL_WITH_DECISION = *_USUAL, re.compile(r"requests/.*\.ended\.json$")
+"""A ban ends what its author has requested."""
 
 
 def find_foreign_pushes(context: BotContext, last_at: datetime | None, now: datetime) -> Iterator[str]:
@@ -52,13 +56,19 @@ def _line(push: Push, fork: Fork) -> str:
     if not push.is_plain:
         return f"{who}, as {push.kind}: find out why, and restore what is missing"
     try:
-        odd = [change for change in fork.differences(push.before, push.after) if not _is_usual(change)]
+        changes = fork.differences(push.before, push.after)
     except GitError:
         return f"{who}, and git cannot show what it changed: look at it"
+    usual = _USUAL_WITH_DECISION if any(_is_added(change, _USUAL[:1]) for change in changes) else _USUAL
+    odd = [change for change in changes if not _is_added(change, usual)]
     named = ", ".join(inline(change.path, 120) for change in odd[:MAX_NAMED])
     more = f" and {len(odd) - MAX_NAMED} more" if len(odd) > MAX_NAMED else ""
-    return f"{who}, which changed {named}{more}. Only the bot writes these: take back what is forged" if odd else ""
+    if not odd:
+        return ""
+    if all(change.status == "removed" for change in odd):
+        return f"{who}, which deleted {named}{more}. Restore what no maintainer meant to delete"
+    return f"{who}, which changed {named}{more}. Only the bot writes these: take back what is forged"
 
 
-def _is_usual(change: ChangedFile) -> bool:
-    return change.status == "added" and change.path.startswith(_USUAL)
+def _is_added(change: ChangedFile, usual: tuple[re.Pattern[str], ...]) -> bool:
+    return change.status == "added" and any(place.match(change.path) for place in usual)
