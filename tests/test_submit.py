@@ -32,7 +32,7 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.submit.follow import BoardNews, BoardProgress, PullStatus, look, read_result
 from scripts.submit.prepare import SubmitError, blob_sha, with_gpus
 from tests.competition import FASTER, ROOT, SOURCE, Scene, of_its_board, path_of, two_boards
-from tests.github_server import Failure, User, Way
+from tests.github_server import Failure, User, Way, shapes
 from tests.terminal import CTRL_C, Terminal
 from tests.test_bot_packages import BLOCKER
 
@@ -320,7 +320,8 @@ def test_a_draft_becomes_one_before_its_commit_arrives(desk: Desk) -> None:
 
 
 def test_a_fork_is_refused_and_its_source_named(desk: Desk) -> None:
-    desk.world.settings["repository"] = {"fork": True, "source": {"full_name": "acme/original"}}
+    source = shapes.repository(desk.world) | {"full_name": "acme/original"}
+    desk.world.settings["repository"] = {"fork": True, "source": source}
     assert (
         f"{desk.world.repository} is a fork of acme/original, where the competition is: add --repo acme/original"
         in (refused(desk))
