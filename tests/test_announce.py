@@ -605,6 +605,23 @@ def test_a_message_in_an_archived_thread_is_corrected_once_a_post_has_opened_it(
     assert [one.embed["author"]["name"] for one in discord.messages] == ["Withdrawn", "First entry"]
 
 
+def test_corrections_that_cannot_be_made_hold_up_no_news(
+    cup: Cup, discord: Discord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announce, "BATCH", 1)
+    cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
+    ada, linus, *_ = season(cup.board)
+    cup.judge(ada)
+    cup.announce(after(ada))
+    discord.archived = {"77"}
+    cup.moderate(Action.DISQUALIFY, ada, after(ada))
+    cup.judge(linus)
+    cup.announce(after(linus) + timedelta(hours=1))
+    assert len(discord.messages) == 2, "the post comes in the same run, and opens the thread"
+    cup.announce(after(linus) + timedelta(hours=2))
+    assert discord.messages[0].embed["author"]["name"] == "Withdrawn"
+
+
 def test_a_forum_without_a_thread_uses_up_no_attempts(cup: Cup, discord: Discord) -> None:
     discord.is_forum = True
     ada = judged(cup.board, "ada", 2.0)

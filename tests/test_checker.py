@@ -79,6 +79,10 @@ RIGHT = {
     "float8": (tensor(1, 2).to(torch.float8_e4m3fn), tensor(1, 2).to(torch.float8_e4m3fn)),
     "half": (tensor(1, 2, dtype=torch.float16), tensor(1.0005, 2, dtype=torch.float16)),
     "bfloat16": (tensor(1, dtype=torch.bfloat16), tensor(1, dtype=torch.bfloat16)),
+    "a complex number that is close beside a nan": (
+        tensor(complex(1.0000001, NAN), dtype=torch.complex64),
+        tensor(complex(1, NAN), dtype=torch.complex64),
+    ),
     "a complex number with a nan": (tensor(complex(1, NAN), dtype=torch.complex64),) * 2,
     "complex": (tensor(1 + 1j, dtype=torch.complex64), tensor(1 + 1.001j, dtype=torch.complex64)),
     "a conjugate": (tensor(1 + 1j, dtype=torch.complex128), tensor(1 - 1j, dtype=torch.complex128).conj()),
@@ -119,6 +123,11 @@ WRONG = {
     "a number for an infinity": (tensor(3), tensor(INF), "output[0] is 3.0000, expected inf"),
     "an infinity for a number": (tensor(INF), tensor(3), "output[0] is inf, expected 3.0000"),
     "the other infinity": (tensor(-INF), tensor(INF), "output[0] is -inf, expected inf"),
+    "another number than a conjugate": (
+        tensor(1 + 1j, dtype=torch.complex128),
+        tensor(1 - 2j, dtype=torch.complex128).conj(),
+        "output[0] is",
+    ),
     "another real part beside a nan": (
         tensor(complex(2, NAN), dtype=torch.complex64),
         tensor(complex(1, NAN), dtype=torch.complex64),

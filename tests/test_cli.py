@@ -133,7 +133,7 @@ def test_help_is_quick_and_loads_no_command():
         (["task", "template", "vectoradd", "--language", "Pyton"], 2, "did you mean 'Python'?"),
         (["task", "check", "{folder}"], 2, "no task.yml in"),
         (["task", "check", "nothing", "nowhere"], 2, "no task 'nowhere'"),
-        (["board", "vectoradd", "--gpu", "CPV", "--ledger", "tests/season"], 2, "this folder is no ledger"),
+        (["board", "vectoradd", "--gpu", "CPV", "--ledger", "tests/judgements"], 2, "this folder is no ledger"),
         (["board", "vectoradd", "--ledger", ""], 2, "--ledger .: this folder is no ledger"),
         (["site", "serve", "{folder}"], 2, "has no site"),
         (["test", "{kernel}", "--task", "vectoradd", "--out", "{folder}"], 2, "cannot be written"),

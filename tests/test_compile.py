@@ -184,6 +184,8 @@ def test_an_include_folder_that_links_outside_usr_and_opt_is_refused() -> None:
         ("/usr/include/c++/12/bits/x.h: In instantiation of 'f':\nsubmission.cu:11:14:   required from here\n"
          "/usr/include/c++/12/bits/x.h:45:23: error: no match for 'operator<'\n/usr/include/y.h:9:1: error: another\n",
          "submission.cu:11: no match for 'operator<' (/usr/include/c++/12/bits/x.h:45)"),
+        ("submission.cu:11:14:   required from here\n/usr/include/x.h:45:23: warning: unused\n"
+         "/usr/include/y.h:9:1: error: another\n", "/usr/include/y.h:9:1: error: another"),
         ("/usr/bin/ld: /tmp/c.o: in function `axpy':\nsubmission.cu:(.text+0x1e): undefined reference to `twice(float)'\n"
          "collect2: error: ld returned 1 exit status\n", "undefined reference to twice(float)"),
         ("ptxas /tmp/t.ptx, line 30; error   : Not a name of any known instruction: 'bogus'\n",

@@ -106,7 +106,9 @@ def test_comments_and_docstrings_of_a_file_have_no_findings() -> None:
     "line",
     [
         "static float *cache;", "static size_t calls = 0;", "static std::atomic<int> c{0};", "static char b[9];",
-        "static __device__ float cache[1024];", "int64_t calls;", "std::vector<float> kept;",
+        "static __device__ float cache[1024];", "int64_t calls;", "std::vector<float> kept;", "torch::Tensor cached;",
+        "float* cache;", "char buf[9];", "unsigned calls = 0;", "thread_local int n;", "static inline float g = 0;",
+        "static const float* last;", "namespace { int calls = 0; }",
     ],
 )  # fmt: skip
 def test_variables_that_outlive_a_call_are_state(line: str) -> None:
@@ -152,7 +154,7 @@ def test_usual_lines_of_honest_kernels_have_no_findings(source: str) -> None:
 def test_honest_cuda_has_no_findings() -> None:
     code = (
         "__device__ __forceinline__ float f(float x) { return x; }\nauto y = x.clone();\nstatic at::Tensor g(int n) {\n"
-        "static const float TABLE[] = {1};\nstatic constexpr int WARPS = 4;\n  int64_t here = 0;\nint64_t rest(int n);\n"
+        "static  const float TABLE[] = {1};\nstatic inline float k(float x) {\nstatic constexpr int WARPS = 4;\n  int64_t here = 0;\nint64_t rest(int n);\n"
         "  static __shared__ float tile[32];\nstatic __global__ void h() {\n"
     )
     assert found(code + "cudaStream_t s = at::cuda::getCurrentCUDAStream();\n", "submission.cu") == []

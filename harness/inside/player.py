@@ -233,26 +233,29 @@ def _failure(error: Exception, entry: str) -> dict[str, Any]:
         line = error.lineno if type(error.lineno) is int and 0 < error.lineno < 2**31 else None
     text, message = "", ""
     with contextlib.suppress(Exception):  # an exception's __str__ is the submission's code
-        message = _with_causes(error)
+        message = str(error)
         text = "".join(traceback.format_list(frames[theirs[0] if theirs else len(frames) :]))
         if line is None and (named := re.findall(rf'File "{re.escape(entry)}/submission\.py", line ([0-9]+)', message)):
             line = int(named[-1][:9])  # torch.compile names it in its message only
+    text += _causes_of(error)
     message, text = _both_ends(message, MAX_TEXT), text[-MAX_TEXT:]
     if len(json.dumps(message + text)) > MAX_MESSAGE // 2:  # JSON spells one character with up to twelve bytes
         message, text = _both_ends(message, MAX_TEXT // 4), text[-MAX_TEXT // 4 :]
     return {"is": "failed", "error": type(error).__name__[:200], "message": message, "traceback": text, "line": line}
 
 
-def _with_causes(error: BaseException) -> str:
-    """The message of an exception, and those of the exceptions that led to it."""
-    lines = [str(error)]
+def _causes_of(error: BaseException) -> str:
+    """The exceptions that led to an exception, as Python prints them below its traceback; at most three."""
+    lines = []
     for _ in range(3):
+        word = "Caused by" if error.__cause__ else "Raised while handling"
         cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         if cause is None:
             break
         error = cause
-        lines.append(f"caused by {type(error).__name__}: {error}")
-    return "\n\n".join(lines)
+        with contextlib.suppress(Exception):
+            lines.append(f"\n{word} {type(error).__name__}: {error}\n")
+    return "".join(lines)
 
 
 def _both_ends(text: str, most: int) -> str:

@@ -60,7 +60,9 @@ class HostMemory:
         output = self.collect(done)
         last, self._output = self._output, tuple(tensors_of(done.output))
         kept = {one.address for one in self._output} & {one.address for one in last}
-        self.reuses_output = bool(kept - {*self._addresses})
+        places = zip(flat.tensors, self._addresses, strict=True)
+        ours = [range(start, start + span_bytes(tensor)) for tensor, start in places]
+        self.reuses_output = any(all(address not in place for place in ours) for address in kept)
         return window_us, [output]
 
     def reveal(self, flat: Flattened, _deadline: Deadline) -> None:

@@ -46,8 +46,8 @@ _BATCH_BYTES = 256 << 20
 _SEEDS = 2**31
 """Seeds are below this number, which every library's generator accepts."""
 _OVERWRITTEN = (
-    "\nThis memory held the last output, too, which the judge overwrites between calls: write the whole output in "
-    "every call."
+    "\nThis memory held the last output, too, which the judge overwrites between calls. A file that keeps an output "
+    "must write all of it in every call."
 )
 
 
@@ -206,22 +206,24 @@ class Referee:
         """
         times: list[float] = []
         outputs: list[list[Any]] = []
+        reused: list[bool] = []
         for inputs in batch:
             self.exchange.make_room(inputs, returned, deadline)
             with self.reference.memory:
                 time_us, found = self.exchange.play(inputs, deadline, is_idle=is_idle)
             times.append(time_us)
             outputs.append(found)
+            reused.append(self.exchange.reuses_output)
         after_windows()
         is_large = len(batch[0]) == 1 and batch[0][0].span_bytes > _BATCH_BYTES
         if digested:  # before the task's own code can change them
             self.digests = Digests(inputs=digest(batch[0][0].data), outputs=digest(outputs[0][0]))
-        for inputs, found in zip(batch, outputs, strict=True):
+        for inputs, found, is_reused in zip(batch, outputs, reused, strict=True):
             with self._timing(self._checking_s):
                 for flat, output in zip(inputs, found, strict=not is_idle):
                     again = regenerate if is_large else None
                     if checked and (message := self.reference.check(flat.data, output, again)):
-                        raise Foul(Verdict.WRONG_ANSWER, message + _OVERWRITTEN * self.exchange.reuses_output)
+                        raise Foul(Verdict.WRONG_ANSWER, message + _OVERWRITTEN * is_reused)
         return times
 
     @property

@@ -148,16 +148,18 @@ def _is_close(output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: f
     # infinite as well and would accept everything; there, and for NaN, only the same value is right.
     is_close = ((output - expected).abs() <= allowed) & (allowed < math.inf)
     if not is_close.all():
-        is_close |= (output == expected) | _are_same_nan(output, expected)
+        is_close |= (output == expected) | _are_same_nan(output, expected, rtol, atol)
     return is_close
 
 
-def _are_same_nan(output: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Where both are NaN; of complex numbers, where each part is the same or NaN in both."""
+def _are_same_nan(output: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> torch.Tensor:
+    """Where both are NaN; of complex numbers, where NaN is expected and each part is close or NaN in both."""
     if not expected.is_complex():
         return output.isnan() & expected.isnan()
-    mine, right = torch.view_as_real(output), torch.view_as_real(expected)
-    return ((mine == right) | (mine.isnan() & right.isnan())).all(dim=-1)
+    mine, right = (torch.view_as_real(one.resolve_conj()) for one in (output, expected))
+    is_close = ((mine - right).abs() <= right.abs() * rtol + atol) & right.isfinite()
+    is_same = is_close | (mine == right) | (mine.isnan() & right.isnan())
+    return expected.isnan() & is_same.all(dim=-1)
 
 
 def _say(output: Any, expected: Any, rtol: float, atol: float) -> str:

@@ -71,11 +71,11 @@ class Context:
         self._varies: dict[str, bool] = {}
         """Whether inputs depend on the seed, by name of the case; for cases that the reference was tried with."""
         self.logs: dict[str, str] = {}
+        """Last part of the output of an entry's last player, by name of the entry."""
+        self._fouled: dict[str, PlayerHandle] = {}
+        """The first player of each entry that ended with a foul; `logs` keeps its output."""
         self.unbuilt: dict[str, str] = {}
         """The case, by its name, whose first call did not end in the build of an entry."""
-        self._fouled: set[str] = set()
-        """Entries of which the log of a foul is kept."""
-        """Last part of the output of an entry's last player, by name of the entry."""
         self.digests: dict[tuple[str, str], Digests] = {}
         """Digests of the first call of an entry's first run of a benchmark, by their names."""
 
@@ -159,13 +159,11 @@ class Context:
         return calls_that_fit(flat, self.reference.returned(case.params))
 
     def keep_log_of_foul(self, entry: PlayerFiles, player: PlayerHandle) -> None:
-        """Keep what a player printed before its foul, and nothing that later players of its entry print."""
-        if entry.name not in self._fouled:
-            self.logs[entry.name] = player.log[-MAX_MESSAGE:]
-            self._fouled.add(entry.name)
+        """Once this player has ended, keep its log, and none of later players of its entry."""
+        self._fouled.setdefault(entry.name, player)
 
     def _keep_log(self, entry: PlayerFiles, player: PlayerHandle) -> None:
-        if player.log and entry.name not in self._fouled:
+        if player.log and self._fouled.get(entry.name, player) is player:
             self.logs[entry.name] = player.log[-MAX_MESSAGE:]
 
     def probe(self, cases: list[Case]) -> None:

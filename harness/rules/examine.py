@@ -169,7 +169,7 @@ def _play_tests_with(
 def _said_of_build(context: Context, entry: PlayerFiles) -> str:
     limit_s = context.board.limits.compile_timeout_s
     return (
-        f"The first call with {context.unbuilt[entry.name]} did not end in the build (compile_timeout: {limit_s:g} s)."
+        f"In the build, the first call with {context.unbuilt[entry.name]} did not end (compile_timeout: {limit_s:g} s)."
     )
 
 

@@ -36,8 +36,9 @@ _FAULT = re.compile(
     r"([\w.+-]{1,100})(?::(\d{1,7})(?::\d{1,7})?:|\((\d{1,7})\):) (?:\w+ )?error ?#?[\w-]{0,8}: *(.*)", re.ASCII
 )
 """g++ prints `submission.cu:5:3: error: what`; nvcc prints `submission.cu(5): error: what`."""
-_REQUIRED_FROM = re.compile(r"^(submission\.cu:[0-9]+):[0-9]+:\s+required from here")
+_REQUIRED_FROM = re.compile(r"(submission\.cu:\d+):\d+:\s+required from here", re.ASCII)
 """What g++ prints before an error in a template that the submission uses."""
+_REPORT, _WARNING = ": error:", ": warning:"
 _IN_A_HEADER = re.compile(r"(/[^\s:]{1,300}:\d{1,7}):\d{1,7}: error: *(.*)", re.ASCII)
 _UNDEFINED = re.compile(r"undefined reference to [`'](.*)'")
 _OUT_OF_MEMORY = ("virtual memory exhausted", "out of memory allocating", "Cannot allocate memory")
@@ -151,6 +152,7 @@ def _faults_in(lines: list[str]) -> Iterator[str]:
             yield f"{found[1]}:{found[2] or found[3]}: {found[4]}"
         elif user and (inside := _IN_A_HEADER.match(line)):
             yield f"{user}: {inside[2]} ({inside[1]})"
+        if _REPORT in line or _WARNING in line:
             user = ""
         elif missing := _UNDEFINED.search(line):
             yield f"undefined reference to {missing[1]}"

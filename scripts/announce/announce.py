@@ -62,6 +62,14 @@ class AnnounceContext:
     now: datetime
 
 
+class _NotYet(Exception):
+    """Discord refuses an edit.  It takes none in a thread that `is_archived`."""
+
+    def __init__(self, message: str, *, is_archived: bool) -> None:
+        super().__init__(message)
+        self.is_archived = is_archived
+
+
 class _StopPosting(Exception):
     """End this run: a message is in doubt, or the ledger cannot be reached."""
 
@@ -140,10 +148,19 @@ class _AnnounceRun:
             return
         try:
             webhook.look()
-            for post in posts[:BATCH]:
-                if time.monotonic() > self._ends_at:
+            done, is_archived = 0, False
+            for post in posts:
+                if done == BATCH or time.monotonic() > self._ends_at:
                     break
-                yield self._edit(webhook, post) if post.message else self._post(webhook, post, announced)
+                if post.message and is_archived:
+                    continue  # a post opens the thread, for the edits of the next run
+                try:
+                    yield self._edit(webhook, post) if post.message else self._post(webhook, post, announced)
+                except _NotYet as later:
+                    is_archived = is_archived or later.is_archived
+                    yield str(later)
+                else:
+                    done += 1
                 left -= 1
         except WebhookError as error:
             left = 0  # The error's line already says that the rest is not announced.
@@ -192,6 +209,7 @@ class _AnnounceRun:
 
         Raises:
             WebhookError: the channel cannot be reached.
+            _NotYet: Discord refuses this edit.
         """
         is_gone, done = False, "withdrew" if post.content_digest is None else "corrected"
         try:
@@ -199,9 +217,8 @@ class _AnnounceRun:
             line = f"{webhook.name}: {done} {post.key}, message {post.message}"
         except WebhookError as error:
             line = f"not {done}: {post.key}: {error}"
-            # In an archived thread, the posts of this run come first.
             if error.is_archived or (error.is_final and not error.is_gone):
-                return f"{line}; the next run tries again"
+                raise _NotYet(f"{line}; the next run tries again", is_archived=error.is_archived) from None
             if not error.is_final:
                 raise
             is_gone = True

@@ -293,7 +293,7 @@ def dataset_command(out: Path) -> None:
 
 
 def _find_site(workflow: Workflow) -> tuple[str, str]:
-    """The site's address, which may have a custom domain, and what to do before it can be deployed; empty if it can."""
+    """The site's address, which may have a custom domain; and what to do before it can be deployed, "" if it can."""
     usual = pages_address(workflow.repository)
     try:
         with workflow.github() as github:

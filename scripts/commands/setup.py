@@ -2,7 +2,8 @@
 
     token, OWNER/NAME ─▶ Admin ─▶ refuse unsuitable repositories ─▶ each setting: look, mend, look again ─▶ findings
 
-A second run finds everything in order and writes nothing.  It removes nothing that an organiser added.
+A second run finds in order what the first could set.  What an organiser added stays, except exceptions to the ledger's
+rules, and events that run workflow files of forks.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.task import Board, Language, Task, load_task
 from scripts.competition.settings import SETTINGS, load_settings
-from scripts.ledger.ledger import Ledger, LedgerError
+from scripts.ledger.ledger import FOLDERS, Ledger, LedgerError
 
 _BESIDE = Path(__file__).resolve().parents[2]
 _COPY = _BESIDE / "pullrank_competition"
@@ -68,7 +68,7 @@ def require_ledger(named: Path | None) -> Ledger:
 def _is_ledger(folder: Path) -> bool:
     """Whether the folder may be a ledger: it has a part of one, or is still empty."""
     names = {path.name for path in folder.iterdir()}
-    return not names - {".git", "README.md"} or bool(names & {"judgements", "requests", "moderation"})
+    return not names - {".git", "README.md"} or bool(names.intersection(FOLDERS))
 
 
 def home_of(ledger: Path | None) -> Path:

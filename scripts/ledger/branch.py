@@ -28,12 +28,10 @@ from urllib.parse import urlsplit
 
 from scripts.common.git_command import BOT, Git, GitError, blob_sha
 from scripts.ledger.facts import find_files
-from scripts.ledger.ledger import Ledger, LedgerError
+from scripts.ledger.ledger import FOLDERS, Ledger, LedgerError
 from scripts.ledger.names import Choose, either, everything
 
 BRANCH = "ledger"
-FOLDERS = ("requests", "origins", "judgements", "accounts", "moderation", "descriptions", "announced")
-"""The folders of facts; nothing else in the folder is committed."""
 
 MAX_ATTEMPTS = 40
 LONGEST_WAIT_S = 8.0

@@ -54,6 +54,10 @@ Told = TypeVar("Told", Ending, Spent)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
+FOLDERS = ("requests", "origins", "judgements", "accounts", "moderation", "descriptions", "announced")
+"""The folders of facts; nothing else in the folder is committed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LedgerContents:
     """`judgements` in ledger order: by time of finish, then by path.

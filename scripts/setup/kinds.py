@@ -1,7 +1,7 @@
 """The kinds of settings of a repository, and how to check and set each.
 
     look     list what is wrong with the setting; empty if it is right
-    mend     set it, and keep what an organiser added
+    mend     set it, and keep what an organiser added, if it is safe
 
 `wanted` decides, `scripts.github.admin` sends requests, `repository_settings` lists all settings.
 """

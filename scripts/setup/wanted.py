@@ -1,7 +1,7 @@
 """The required settings of a competition's repository, and the requests that correct them.  Pure.
 
     a setting as GitHub sends it  ─▶  find_…_faults   what is wrong with it, in words; empty if it is right
-                                  ─▶  mend_…          the body that corrects it and keeps what an organiser added
+                                  ─▶  mend_…          the body that corrects it and keeps what an organiser added, if it is safe
 
 Values are GitHub's own JSON: unknown fields are sent back unchanged.
 """
@@ -150,7 +150,7 @@ def find_ruleset_faults(seen: Json | None, wanted: Json) -> list[str]:
 
 
 def mend_ruleset(seen: Json | None, wanted: Json) -> Json:
-    """Our ruleset, with every branch, rule and bypass that an organiser added."""
+    """Our ruleset, with every branch and rule that an organiser added, and every bypass unless ours has none."""
     if seen is None:
         return wanted | {"rules": [_merge_rule({}, rule) for rule in wanted["rules"]]}
     names, covered = wanted["conditions"]["ref_name"]["include"], _ref_names(seen)
@@ -208,7 +208,7 @@ def find_policy(policies: Iterable[Json]) -> Json | None:
 
 
 def mend_policy(seen: Json | None) -> Json:
-    """Our policy, with the rules and events that an organiser added."""
+    """Our policy, with the rules and safe events that an organiser added."""
     events = [event for allowed in _allowed(seen or {}) for event in allowed if event not in UNSAFE_EVENTS]
     others = [rule for rule in (seen or {}).get("rules") or () if rule.get("type") != _EVENT_RULE]
     allowed = sorted({*events, *EVENTS})
@@ -248,7 +248,11 @@ def find_environment_faults(seen: Json | None, branches: Collection[str], *, is_
         return ["there is no such environment"]
     if seen.get("deployment_branch_policy") != ONLY_NAMED_BRANCHES:
         return ["it is not restricted to named branches"]
-    others = [] if is_shared else [f"{branch} may use its secrets" for branch in branches if branch != MAIN]
+    others = (
+        []
+        if is_shared
+        else [f"the branch {branch} may use its secrets; remove it there" for branch in branches if branch != MAIN]
+    )
     return others if MAIN in branches else [f"{MAIN} may not deploy", *others]
 
 

@@ -96,7 +96,7 @@ def write_dataset(
     without = _Without({login.lower() for login in settings.without})
     boards = [_read(files, ledger, moderated, faults, without) for files in boards_of(tasks, ledger, faults)]
     read = {(board.task, board.gpu) for board in boards}
-    for place, paths in ledger.files_by_board(faults):
+    for place, paths in ledger.files_by_board([]):
         if place not in read:  # a board that a task no longer has
             without.add(ledger.read_judgements(paths).judgements, moderated)
     left_out, entries = Counter[str](), list[_DatasetRow]()
