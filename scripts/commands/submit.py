@@ -52,7 +52,7 @@ ANSWER_S = 120.0
 INTERRUPTED = 130
 
 
-class _Seconds(click.FloatRange):
+class _RequestPause(click.FloatRange):
     """A time between a tenth of a second and an hour."""
 
     def __init__(self) -> None:
@@ -64,7 +64,9 @@ class _Seconds(click.FloatRange):
 
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event.")
-_EVERY = click.option("--every", type=_Seconds(), default=10.0, show_default=True, help="Seconds between requests.")
+_EVERY = click.option(
+    "--every", type=_RequestPause(), default=10.0, show_default=True, help="Seconds between requests."
+)
 
 
 @click.command()

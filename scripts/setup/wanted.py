@@ -1,7 +1,7 @@
 """The required settings of a competition's repository, and the requests that correct them.  Pure.
 
     a setting as GitHub sends it  ─▶  find_…_faults   what is wrong with it, in words; empty if it is right
-                                  ─▶  mend_…          the body that corrects it and keeps what an organiser added, if it is safe
+                                  ─▶  mend_…          the body that corrects it; keeps what an organiser added, if safe
 
 Values are GitHub's own JSON: unknown fields are sent back unchanged.
 """
@@ -248,11 +248,8 @@ def find_environment_faults(seen: Json | None, branches: Collection[str], *, is_
         return ["there is no such environment"]
     if seen.get("deployment_branch_policy") != ONLY_NAMED_BRANCHES:
         return ["it is not restricted to named branches"]
-    others = (
-        []
-        if is_shared
-        else [f"the branch {branch} may use its secrets; remove it there" for branch in branches if branch != MAIN]
-    )
+    foreign = () if is_shared else (branch for branch in branches if branch != MAIN)
+    others = [f"the branch {branch} may use its secrets; remove it there" for branch in foreign]
     return others if MAIN in branches else [f"{MAIN} may not deploy", *others]
 
 
