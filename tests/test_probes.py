@@ -12,6 +12,7 @@ import torch
 from harness.records.errors import JudgeError
 from harness.reference.reference import Reference
 from harness.task.task import Board, load_task
+from harness.task_check.estimate_memory import estimate_bytes
 from harness.task_check.make_wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 from harness.task_check.probe_reference import ProbeFinding, find_flaws
 from scripts.cli import run
@@ -319,8 +320,9 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("parts", "who"),
     [
-        ([GENERATE.replace("torch.randn(size)", "torch.randn(size).repeat(2**29)")], "generate_input"),
-        ([KERNEL.replace("2 * data", "2 * data.repeat(2**29)[: len(data)]")], "ref_kernel"),
+        # torch cannot know the shapes of `nonzero` before it has the numbers.
+        ([GENERATE.replace("torch.randn(size)", "torch.randn(size).repeat(2**29).nonzero()")], "generate_input"),
+        ([KERNEL.replace("2 * data", "2 * data.repeat(2**29)[data.nonzero()]")], "ref_kernel"),
         ([check("torch.empty(2**29); return compare(output, right, rtol=1e-5, atol=1e-7)")], "check_implementation"),
     ],
 )
@@ -335,6 +337,30 @@ def test_a_case_that_does_not_fit_this_machine_is_named_with_the_rule(
     assert torch.empty(2**29).numel(), "only the task's code is limited"
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        GENERATE.replace("torch.randn(size)", "torch.randn(size).repeat(2**38)[:size]"),
+        KERNEL.replace("2 * data", "2 * data.repeat(2**38)[: len(data)]"),
+    ],
+)
+def test_a_case_that_cannot_fit_is_refused_before_it_is_played(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Reference, "probe", lambda *_: pytest.fail("it was played"))
+    found = find_flaws(board(tmp_path, part))
+    (unjudged,) = {one.message for one in found if one.is_unjudged}
+    assert unjudged.startswith("not judged here: its inputs and answer do not fit into the memory that is left: inputs")
+    assert not flaws(found)
+
+
+def test_a_loop_that_ends_by_its_numbers_has_no_estimate_and_is_played(tmp_path: Path) -> None:
+    loop = "left = data.clone().abs_()\n    while left.max() > 1:\n        left /= 2\n    return 2 * data"
+    looping = board(tmp_path, KERNEL.replace("return 2 * data", loop))
+    assert estimate_bytes(looping, looping.tests[0]) == 0
+    assert not flaws(find_flaws(looping))
+
+
 @pytest.mark.usefixtures("little_memory")
 def test_a_task_that_does_not_fit_this_machine_is_said_to_be_not_judged_here(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -343,7 +369,7 @@ def test_a_task_that_does_not_fit_this_machine_is_said_to_be_not_judged_here(
     task = board(tmp_path, GENERATE.replace("torch.randn(size)", "torch.randn(size).repeat(2**29)")).task
     assert run(["task", "check", str(task.folder), "--sandbox", "none"]) == 3
     said = capsys.readouterr().out
-    assert said.count("not judged here: generate_input ran out of memory") == 1
+    assert said.count("not judged here: its inputs and answer do not fit into the memory") == 1
     assert "1 task read, no example judged" in said, said
 
 

@@ -10,7 +10,6 @@ need more in proportion to the bytes that they move.
 
 import functools
 import sys
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -19,13 +18,13 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from harness.reference.reference import Reference
 from harness.reference.task_modules import TaskFiles
 from harness.task.formula import evaluate
 from harness.task.task import Board, Case, Task, load_tasks
+from harness.task_check.estimate_memory import LiveBytes
 from scripts.competition.gpu_models import find_model, gpu_models
 
 ROOT = Path(__file__).parent.parent
@@ -43,52 +42,20 @@ CONTEXTS_GIB = 1.5
 """The memory that CUDA itself uses on the card, in the referee's process and in the player's."""
 
 
-class Bytes(TorchDispatchMode):
-    """Counts live bytes, and their maximum."""
+class RealBytes(LiveBytes):
+    """Counts the bytes of tensors that have numbers."""
 
-    def __init__(self, *, is_real: bool = False) -> None:
-        super().__init__()
-        self.is_real = is_real
-        self.live = self.most = 0
-        self._known: set[int] = set()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        out = self._answer(func, args, kwargs or {})
-        for leaf in tree_leaves(out):
-            if isinstance(leaf, torch.Tensor):
-                self._count(leaf.untyped_storage())
-        return out
-
-    def _answer(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Run an operation.  Without numbers, comparisons of whole outputs fail, and single comparisons succeed."""
-        if self.is_real:
-            return func(*args, **kwargs)
-        if func is torch.ops.aten.equal.default:
-            return False
-        if func is torch.ops.aten._local_scalar_dense.default:
-            return True
-        if func is torch.ops.aten.bincount.default:
-            return torch.empty(args[2], dtype=torch.int64, device="meta")
+    def answer(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return func(*args, **kwargs)
 
-    def _count(self, storage: torch.UntypedStorage) -> None:
-        key, size = storage._cdata, storage.nbytes()
-        if key not in self._known:
-            self._known.add(key)
-            self.live += size
-            self.most = max(self.most, self.live)
-            weakref.finalize(storage, self._free, key, size)
 
-    def _free(self, key: int, size: int) -> None:
-        self._known.discard(key)
-        self.live -= size
+def counting(device: str) -> LiveBytes:
+    return LiveBytes() if device == "meta" else RealBytes()
 
 
 def referee_bytes(board: Board, case: Case, device: str = "meta") -> int:
     """The referee's maximum on the GPU while it makes a call's inputs and checks the output."""
-    with Bytes(is_real=device != "meta") as counted:
+    with counting(device) as counted:
         reference = Reference(board, device)
         data = reference.generate(case.params, 1)
         # Without CUDA, its reference does not use torch; on a GPU it does this.
@@ -106,7 +73,7 @@ def player_bytes(board: Board, case: Case, device: str = "meta") -> int:
     with (
         TaskFiles(task.folder, task.shared_files).importable(),
         torch.device(device),
-        Bytes(is_real=device != "meta") as counted,
+        counting(device) as counted,
     ):
         kernel_of(task)(data)
         return inputs + counted.most
@@ -182,7 +149,7 @@ def test_a_task_has_boards_for_the_cpu_and_the_common_gpus(task: Task) -> None:
 
 
 def test_bytes_are_counted_until_they_are_freed() -> None:
-    with Bytes() as counted:
+    with LiveBytes() as counted:
         kept = torch.empty(1000, dtype=torch.float64, device="meta")
         assert (counted.live, counted.most) == (8000, 8000)
         kept.view(torch.int64)[::2].add_(1)

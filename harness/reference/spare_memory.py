@@ -27,6 +27,10 @@ _LOOK_S = 0.005
 """How long this process computes from one look to the next, in seconds: it can fill about 20 MB in that time."""
 _TORCHS_ERROR = re.compile(r"\[enforce fail at .{,80}DefaultCPUAllocator: can't allocate memory", re.DOTALL)
 _GIB = 2**30
+_RULE = (
+    "inputs and output of a case may take a third of a machine's memory, and this one has "
+    f"{USABLE_BYTES / _GIB:.3g} GiB; make the case smaller, or use a machine with more memory"
+)
 
 
 class SpareMemory:
@@ -90,8 +94,12 @@ def ran_out(error: BaseException) -> bool:
 
 
 def too_large(who: str) -> MemoryShortage:
-    """The error for a case that does not fit."""
-    return MemoryShortage(
-        f"{who} ran out of memory: inputs and output of a case may take a third of a machine's memory, and this one "
-        f"has {USABLE_BYTES / _GIB:.3g} GiB; make the case smaller, or use a machine with more memory"
-    )
+    """The error for a case that did not fit."""
+    return MemoryShortage(f"{who} ran out of memory: {_RULE}")
+
+
+def find_shortage(needed_bytes: int) -> MemoryShortage | None:
+    """The error for a case that needs more than a block may allocate now; None if it may fit."""
+    if needed_bytes <= _SHARE * Meminfo.read().available:
+        return None
+    return MemoryShortage(f"its inputs and answer do not fit into the memory that is left: {_RULE}")

@@ -24,9 +24,11 @@ from harness.records.stats import MIN_PAIRS
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
 from harness.reference.checker import compare, is_same, mismatch
 from harness.reference.reference import Reference
+from harness.reference.spare_memory import find_shortage
 from harness.reference.values import flatten
 from harness.task.task import Board, Case
 from harness.task_check import make_wrong_answers
+from harness.task_check.estimate_memory import estimate_bytes
 
 CALLS = 2 * MIN_PAIRS * (WARMUPS + SAMPLES) + CALIBRATIONS * (WARMUPS + SAMPLES)
 """Minimum number of inputs that a ranked benchmark generates and checks."""
@@ -133,6 +135,8 @@ def _play_all(
     for number, case in enumerate(cases, 1):
         on_step(f"{case.kind} {number} of {len(cases)}")
         try:
+            if reference.device.type == "cpu" and (shortage := find_shortage(estimate_bytes(board, case))):
+                raise shortage
             varies = reference.probe(case.params)
             one = replace(_play(reference, case), varies=varies)
         except (TaskError, JudgeError) as error:

@@ -1,0 +1,82 @@
+"""How much memory a case needs, without allocating it.
+
+Tensors on torch's `meta` device have shapes but no memory.  There the reference makes inputs and answer, and every
+storage is counted from the operation that makes it until it is freed.  Memory inside operations is not counted.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from harness.records.errors import JudgeError, TaskError
+from harness.reference.reference import Reference
+from harness.task.task import Board, Case
+
+MOST_OPERATIONS = 5_000
+"""Without numbers, a loop may never end: `while error.max() > 1e-6`."""
+
+
+class LiveBytes(TorchDispatchMode):
+    """Counts the bytes of tensors that are alive, and their maximum.
+
+    Raises:
+        RuntimeError: after too many operations.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.live: int = 0
+        self.most: int = 0
+        self._known: set[int] = set()
+        self._operations = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        self._operations += 1
+        if self._operations > MOST_OPERATIONS:
+            raise RuntimeError("too many operations")
+        out = self.answer(func, args, kwargs or {})
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor):
+                self._count(leaf.untyped_storage())
+        return out
+
+    def answer(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operation.  Without numbers, comparisons of whole outputs fail, and single comparisons succeed."""
+        if func is torch.ops.aten.equal.default:
+            return False
+        if func is torch.ops.aten._local_scalar_dense.default:
+            return True
+        if func is torch.ops.aten.bincount.default:
+            return torch.empty(args[2], dtype=torch.int64, device="meta")
+        return func(*args, **kwargs)
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key not in self._known:
+            self._known.add(key)
+            self.live += size
+            self.most = max(self.most, self.live)
+            weakref.finalize(storage, self._free, key, size)
+
+    def _free(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self.live -= size
+
+
+def estimate_bytes(board: Board, case: Case) -> int:
+    """The most memory that a case's inputs and answer take at a time; 0 if their shapes depend on numbers."""
+    try:
+        with LiveBytes() as counted:
+            reference = Reference(board, "meta")
+            reference.compute(reference.generate(case.params, case.public_seed or 1))
+    except (TaskError, JudgeError):  # Not every operation works without numbers.
+        return 0
+    return int(counted.most)
