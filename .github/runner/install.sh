@@ -368,7 +368,7 @@ as_worker() { setpriv --reuid="$WORKER" --regid="$WORKER" --clear-groups -- sh -
 # The sandbox needs unprivileged user namespaces, and the referee reads its players' memory.  Ubuntu 24.04 restricts
 # user namespaces with AppArmor.  This machine only judges, so the setting is changed for the whole machine.
 allow_walls() {
-    [[ -e $root/sys/fs/cgroup/cgroup.controllers ]] ||
+    [[ -e $root/sys/fs/cgroup/cgroup.controllers || -e $root/sys/fs/cgroup/unified/cgroup.controllers ]] ||
         warn 'no cgroup v2: players are stopped by signals; boot with systemd.unified_cgroup_hierarchy=1'
     need_setting kernel.apparmor_restrict_unprivileged_userns 0 '1'
     need_setting kernel.unprivileged_userns_clone 1 '0'

@@ -222,7 +222,7 @@ def _lost(overhead_us: float) -> str:
 def _unsteady(ratio: Interval, pairs: int) -> str:
     return (
         f"Not steady: after {pairs} pairs of runs the ratio's 95 % interval is still ±{ratio.log_half_width:.1%}. "
-        "Use a quieter machine or a longer benchmark."
+        "Another judging, or a quieter machine, narrows it."
     )
 
 

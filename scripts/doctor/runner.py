@@ -238,7 +238,8 @@ def _network(root: Path) -> Finding:
 
 
 def _cgroups(root: Path) -> Finding:
-    found = (root / "sys/fs/cgroup/cgroup.controllers").is_file()
+    cgroups = root / "sys/fs/cgroup"
+    found = any((place / "cgroup.controllers").is_file() for place in (cgroups, cgroups / "unified"))
     fault = "no cgroup v2: players are stopped by signals, and their memory is watched from outside"
     remedy = "boot with systemd.unified_cgroup_hierarchy=1"
     return check("cgroups", "" if found else fault, "version 2", remedy, LIMITED)
