@@ -757,6 +757,15 @@ def test_the_reconciler_reports_foreign_ledger_pushes_except_decisions(
 
     push(add=ban_author)
     assert pull.merged_at is None and "carol" not in settle(scene, capsys)
+    hold = Moderation(id="hold", action=Action.HOLD, judgement="0" * 64, reason="?", by=carol.id, at=datetime.now(UTC))
+    again = waiting.request.model_copy(update={"id": make_id(pull.number, pull.head_sha, "CPU", Mode.RANKED, 9)})
+
+    def end_rival(ledger: Ledger) -> None:
+        ledger.append_fact(hold)
+        ledger.append_ending(again, ended.model_copy(update={"request": again.id}))
+
+    push(add=end_rival)
+    assert ".ended.json" in settle(scene, capsys), "only a ban ends others' requests"
     forged = KnownAccount(user_id=77, login="mallory", first_seen=datetime.now(UTC))
     push(add=lambda ledger: ledger.append_account(forged))
     said = settle(scene, capsys)

@@ -8,6 +8,7 @@ else is usual, but maintainers may delete: a task's results (`pullrank task arch
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -18,11 +19,13 @@ from scripts.common.text import inline
 from scripts.github.fork import Fork
 from scripts.github.pulls import ACTIONS_BOT, MAX_LISTED, ChangedFile, GitHubError, Push
 from scripts.ledger.branch import BRANCH
+from scripts.ledger.moderation import Action
 
 LOOK_BACK = timedelta(days=1)
 MAX_NAMED = 3
+_DECISION_BYTES = 1 << 16
 _USUAL = re.compile(r"moderation/"), re.compile(r"README\.md$")
-_USUAL_WITH_DECISION = *_USUAL, re.compile(r"requests/.*\.ended\.json$")
+_USUAL_WITH_BAN = *_USUAL, re.compile(r"requests/.*\.ended\.json$")
 """A ban ends what its author has requested."""
 
 
@@ -57,9 +60,10 @@ def _line(push: Push, fork: Fork) -> str:
         return f"{who}, as {push.kind}: find out why, and restore what is missing"
     try:
         changes = fork.differences(push.before, push.after)
+        bans = any(_is_ban(fork, push.after, one.path) for one in changes if _is_added(one, _USUAL[:1]))
     except GitError:
         return f"{who}, and git cannot show what it changed: look at it"
-    usual = _USUAL_WITH_DECISION if any(_is_added(change, _USUAL[:1]) for change in changes) else _USUAL
+    usual = _USUAL_WITH_BAN if bans else _USUAL
     odd = [change for change in changes if not _is_added(change, usual)]
     named = ", ".join(inline(change.path, 120) for change in odd[:MAX_NAMED])
     more = f" and {len(odd) - MAX_NAMED} more" if len(odd) > MAX_NAMED else ""
@@ -72,3 +76,11 @@ def _line(push: Push, fork: Fork) -> str:
 
 def _is_added(change: ChangedFile, usual: tuple[re.Pattern[str], ...]) -> bool:
     return change.status == "added" and any(place.match(change.path) for place in usual)
+
+
+def _is_ban(fork: Fork, commit: str, path: str) -> bool:
+    _, content = fork.read(commit, path, _DECISION_BYTES)
+    try:
+        return bool(json.loads(content or b"{}").get("action") == Action.BAN)
+    except (ValueError, AttributeError):
+        return False
