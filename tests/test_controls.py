@@ -145,6 +145,14 @@ def test_numpy_floats_arrive_as_floats():
     assert (type(answer.output), answer.output) == (float, 0.1)
 
 
+class OddCause(Exception):
+    """Not even its cause can be asked for."""
+
+    @property
+    def __cause__(self):
+        raise RuntimeError
+
+
 ODD_ERRORS = {
     "emoji without end": RuntimeError("🔥" * 10_000),
     "an escape for each character": RuntimeError("\x1b\0" * 10_000),
@@ -155,6 +163,7 @@ ODD_ERRORS = {
     "a file that is no text": SyntaxError("bad template", (b"/entry/submission.py", 1, 0, "")),
     "half a surrogate pair": ValueError("\ud800"),
     "nothing": KeyError(),
+    "causes that raise": OddCause("x"),
 }
 
 

@@ -237,7 +237,8 @@ def _failure(error: Exception, entry: str) -> dict[str, Any]:
         text = "".join(traceback.format_list(frames[theirs[0] if theirs else len(frames) :]))
         if line is None and (named := re.findall(rf'File "{re.escape(entry)}/submission\.py", line ([0-9]+)', message)):
             line = int(named[-1][:9])  # torch.compile names it in its message only
-    text += _causes_of(error)
+    with contextlib.suppress(Exception):  # its `__cause__` may be the submission's code, too
+        text += _causes_of(error)
     message, text = _both_ends(message, MAX_TEXT), text[-MAX_TEXT:]
     if len(json.dumps(message + text)) > MAX_MESSAGE // 2:  # JSON spells one character with up to twelve bytes
         message, text = _both_ends(message, MAX_TEXT // 4), text[-MAX_TEXT // 4 :]

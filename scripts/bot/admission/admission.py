@@ -152,7 +152,7 @@ def admit(entry: SubmissionPath, contents: PullContents, competition: Competitio
         Refused: names the first thing that is wrong with it.
     """
     digest = hashlib.sha256(contents.source).hexdigest()
-    task = require_task(entry, contents, competition)
+    task = require_task(entry, contents, competition, digest)
     blob = require_plain(entry, contents, competition)
     require_kernel(entry, contents, task)
     require_original(entry, contents, competition)
@@ -170,13 +170,13 @@ def admit(entry: SubmissionPath, contents: PullContents, competition: Competitio
     )
 
 
-def require_task(entry: SubmissionPath, contents: PullContents, competition: Competition) -> Task:
+def require_task(entry: SubmissionPath, contents: PullContents, competition: Competition, digest: str) -> Task:
     """The task of that name, if it takes that language."""
     if not contents.task:
         near = did_you_mean(entry.task, competition.task_names).replace("'", "`") or "."
         tasks = ", ".join(f"`{name}`" for name in competition.task_names) or "none yet"
         raise Refused(f"There is no task {inline(entry.task)}{near} The tasks: {tasks}.")
-    name = contents.task.name_of(hashlib.sha256(contents.source).hexdigest())
+    name = contents.task.name_of(digest)
     if entry.name != name:
         wanted = entry_path(entry.task, entry.login, name)
         raise Refused(f"The task `{entry.task}` takes no {entry.name.rpartition('.')[2]} file. Write `{wanted}`.")
