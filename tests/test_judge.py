@@ -241,7 +241,7 @@ def test_the_log_is_that_of_the_player_that_crashed(session):
     [
         (GOOD + "import sys\nsys.exit('no hipcc')\n", "line 5: RuntimeError: called sys.exit('no hipcc')"),
         (GOOD + "from reference import ref_kernel\n", "submissions do not see the task's reference"),
-        (GOOD + "from utils import x\n", "No module named 'utils'; check the name, or ask"),
+        (GOOD + "from utils import x\n", "No module named 'utils'; it is not installed for this board. Check the name, or ask"),
         (GOOD + "try:\n  1 / 0\nexcept Exception as e:\n  raise OSError('no build') from e\n",
          "Caused by ZeroDivisionError: division by zero"),
         (GOOD + "try:\n  import nowhere\nexcept ImportError:\n  import reference\n", "do not see the task's reference"),

@@ -171,8 +171,8 @@ def _no_module(message: str) -> str:
     if message.endswith("'reference'"):
         return "; submissions do not see the task's reference"
     return (
-        "; check the name, or ask the organisers to install the package. A submission is one file: it can import the "
-        "task's other files, and packages on the judge's machine"
+        "; it is not installed for this board. Check the name, or ask the organisers to install it. "
+        "A submission is one file, which can import the task's other files"
     )
 
 
