@@ -590,13 +590,19 @@ def test_a_missing_thread_is_reported_and_no_message_is_in_doubt(cup: Cup, disco
     assert only(discord.messages).thread == "78" and not any(told.doubtful for told in cup.told().values())
 
 
-def test_a_message_in_an_archived_thread_is_corrected_once_a_post_has_opened_it(cup: Cup, discord: Discord) -> None:
+def to_correct_in_an_archived_thread(cup: Cup, discord: Discord) -> tuple[Judgement, Judgement]:
+    """The judgement of a message that is no longer true, in an archived thread, and one that is not judged yet."""
     cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
     ada, linus, *_ = season(cup.board)
     cup.judge(ada)
     cup.announce(after(ada))
     discord.archived = {"77"}
     cup.moderate(Action.DISQUALIFY, ada, after(ada))
+    return ada, linus
+
+
+def test_a_message_in_an_archived_thread_is_corrected_once_a_post_has_opened_it(cup: Cup, discord: Discord) -> None:
+    ada, linus = to_correct_in_an_archived_thread(cup, discord)
     for hour in (1, 2):
         assert "the thread is archived" in only(cup.announce(after(ada) + timedelta(hours=hour)))
     cup.judge(linus)
@@ -609,12 +615,7 @@ def test_corrections_that_cannot_be_made_hold_up_no_news(
     cup: Cup, discord: Discord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(announce, "BATCH", 1)
-    cup.addresses[DEFAULT_WEBHOOK] += "?thread_id=77"
-    ada, linus, *_ = season(cup.board)
-    cup.judge(ada)
-    cup.announce(after(ada))
-    discord.archived = {"77"}
-    cup.moderate(Action.DISQUALIFY, ada, after(ada))
+    _, linus = to_correct_in_an_archived_thread(cup, discord)
     cup.judge(linus)
     cup.announce(after(linus) + timedelta(hours=1))
     assert len(discord.messages) == 2, "the post comes in the same run, and opens the thread"
