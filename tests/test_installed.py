@@ -4,6 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,11 @@ def pullrank(packages: Path, folder: Path, *arguments: str) -> str:
     return run([sys.executable, "-m", "scripts.cli", *arguments], folder, PYTHONPATH=str(packages))
 
 
+def build_wheel(repository: Path, folder: Path) -> None:
+    code = f"from setuptools.build_meta import build_wheel; build_wheel({str(folder)!r})"
+    run([sys.executable, "-c", code], repository)
+
+
 @pytest.mark.walls
 def test_a_participant_gets_a_verdict_without_a_clone(packages: Path, tmp_path: Path) -> None:
     assert "vectoradd" in pullrank(packages, tmp_path, "tasks")
@@ -71,6 +79,22 @@ def test_an_installed_command_knows_the_repository_that_it_came_from(packages: P
     assert run([sys.executable, "-c", code], tmp_path, PYTHONPATH=str(packages)) == "ada/thesis bob/other\n"
 
 
+def test_a_wheel_of_a_release_knows_the_repository_that_it_came_from(packages: Path, tmp_path: Path) -> None:
+    releases = tmp_path / "acme/kernels/releases/download/wheel"
+    build_wheel(packages.parent / "acme/kernels", releases)
+    (wheel,) = releases.iterdir()
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        address = f"http://127.0.0.1:{server.server_port}/{wheel.relative_to(tmp_path)}"
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "packages")]
+        run([*pip, f"pullrank[bot] @ {address}"], tmp_path, no_proxy="127.0.0.1")
+        server.shutdown()
+    code = "from scripts.github.access import require_repository as find; print(find())"
+    assert run([sys.executable, "-c", code], tmp_path, PYTHONPATH=str(tmp_path / "packages")) == "acme/kernels\n"
+    assert wheel.name in (ROOT / "site/pages/participants-commands.md").read_text()
+
+
 def test_a_command_that_needs_a_clone_says_so(packages: Path, tmp_path: Path) -> None:
     for command in (["demo"], ["site", "build"], ["task", "new", "mine"], ["task", "archive", "vectoradd"]):
         done = subprocess.run(
@@ -82,15 +106,15 @@ def test_a_command_that_needs_a_clone_says_so(packages: Path, tmp_path: Path) ->
 
 def test_an_installed_copy_is_updated_by_installing_it_again(packages: Path, tmp_path: Path) -> None:
     code = "from scripts.competition.repository import UPDATE; print(UPDATE)"
-    assert "uv tool upgrade" in run([sys.executable, "-c", code], tmp_path, PYTHONPATH=str(packages))
+    assert "uv tool upgrade --reinstall" in run([sys.executable, "-c", code], tmp_path, PYTHONPATH=str(packages))
     assert run([sys.executable, "-c", code], ROOT) == "`git pull`\n"
 
 
 def test_a_second_build_in_the_same_folder_succeeds(packages: Path, tmp_path: Path) -> None:
     repository = packages.parent / "acme" / "kernels"
     for number in (1, 2):
-        code = f"from setuptools.build_meta import build_wheel as build; print(build({str(tmp_path / str(number))!r}))"
-        assert ".whl" in run([sys.executable, "-c", code], repository)
+        build_wheel(repository, tmp_path / str(number))
+        assert [path.suffix for path in (tmp_path / str(number)).iterdir()] == [".whl"]
 
 
 def test_the_commands_of_participants_need_only_the_extra_for_participants() -> None:

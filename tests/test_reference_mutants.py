@@ -2,7 +2,8 @@
 
 A mutant is the reference with one operator, number or truth value changed.  Each must fail a test of the CPU board: by
 a wrong answer or by an exception.  `EQUIVALENT` lists those that compute the same for all inputs, with the reason.
-References that only call functions of torch, without numbers, have no mutants: `WITHOUT`.
+References that only call functions of torch, without numbers, have no mutants.  There, an accepted example that
+computes the same step by step takes their place: `STEP_BY_STEP`.  `WITHOUT` has neither.
 """
 
 import ast
@@ -16,11 +17,18 @@ import pytest
 
 from harness.records.errors import JudgeError, TaskError
 from harness.reference.reference import Reference
-from harness.task.task import Board, Case, load_tasks
+from harness.task.task import Board, Case, Task, load_tasks
 
 TASKS = {task.name: task for task in load_tasks(Path(__file__).parent.parent / "tasks")}
 EQUIVALENT = {
     "causalconv1d": {"(WIDTH - 1, 1)": "a window that begins within the input ends within it"},
+    "cholesky": {"data.shape[2]": "the matrices are square", "explained[:, :, -1]": "the tensor has one column"},
+    "conv2d": {"weight.shape[3]": "the filters are square"},
+    "crossentropy": {
+        "labels.masked_fill(is_ignored, 1)": "the loss is masked afterwards",
+        "[:, -1]": "the tensor has one column",
+    },
+    "histogram": {"scatter_add_(-1": "the tensor has one dimension"},
     "mladecode": {"strict=False": "the sequences are as many"},
     "moegating": {"cumsum(dim=-1)": "the tensor has one dimension"},
     "pagedattention": {
@@ -40,7 +48,14 @@ EQUIVALENT = {
 }
 """By task: a part of the mutated statement, and why it changes no result."""
 
-WITHOUT = {"cholesky", "conv2d", "crossentropy", "histogram", "identity", "matmul", "sort"}
+STEP_BY_STEP = {
+    "cholesky": "column_by_column.py",
+    "conv2d": "patches.py",
+    "crossentropy": "in_one_buffer.py",
+    "histogram": "scattered_ones.py",
+    "matmul": "slices.py",
+}
+WITHOUT = {"identity", "sort"}
 
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
@@ -64,7 +79,8 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 
 
 def test_the_other_references_have_no_mutants() -> None:
-    assert {name for name, task in TASKS.items() if not any(mutants(task.reference))} == WITHOUT
+    without = {name for name, task in TASKS.items() if not any(mutants(task.reference, "ref_kernel"))}
+    assert without == STEP_BY_STEP.keys() | WITHOUT
 
 
 @pytest.mark.parametrize("name", sorted(TASKS.keys() - WITHOUT))
@@ -74,7 +90,7 @@ def test_a_mutant_of_the_reference_fails_a_test(name: str) -> None:
     reference = Reference(board)
     inputs = [reference.generate(case.params, _seed(case)) for case in board.tests]
     accepted, equivalent = [], dict(EQUIVALENT.get(name, {}))
-    for statement, source in mutants(task.reference):
+    for statement, source in _mutants_of(task):
         files = {**task.files, "reference.py": source.encode()}
         mutant = replace(board, task=replace(task, files=files))
         if not any(_fails(mutant, reference, data) for data in inputs):
@@ -98,10 +114,20 @@ def _fails(mutant: Board, reference: Reference, data: Any) -> bool:
     return bool(reference.objection(copy.deepcopy(data), output))
 
 
-def mutants(source: str) -> Iterator[tuple[str, str]]:
-    """All mutants of `ref_kernel` and the functions that it calls: the changed statement, and the whole source."""
+def _mutants_of(task: Task) -> Iterator[tuple[str, str]]:
+    """The changed statement, and reference.py with it."""
+    if task.name not in STEP_BY_STEP:
+        yield from mutants(task.reference, "ref_kernel")
+        return
+    example = (task.folder / "examples/accepted" / STEP_BY_STEP[task.name]).read_text()
+    for statement, source in mutants(example, "custom_kernel"):
+        yield statement, f"{task.reference}\n{source}\nref_kernel = custom_kernel\n"
+
+
+def mutants(source: str, entry: str) -> Iterator[tuple[str, str]]:
+    """All mutants of the function `entry` and the functions that it calls: the changed statement, and the source."""
     tree = ast.parse(source)
-    for function in _reachable(tree):
+    for function in _reachable(tree, entry):
         for statement in function.body:
             for node in ast.walk(statement):
                 for field, value in _changes(node):
@@ -111,9 +137,9 @@ def mutants(source: str) -> Iterator[tuple[str, str]]:
                     setattr(node, field, before)
 
 
-def _reachable(tree: ast.Module) -> list[ast.FunctionDef]:
+def _reachable(tree: ast.Module, entry: str) -> list[ast.FunctionDef]:
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    found, names = [], ["ref_kernel"]
+    found, names = [], [entry]
     for name in names:  # grows while it is read
         if function := functions.pop(name, None):
             found.append(function)

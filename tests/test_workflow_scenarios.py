@@ -4,6 +4,7 @@ A stand-in writes an honest judge's artifact at once, instead of judging.
 """
 
 import atexit
+import io
 import json
 import shutil
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from harness import __version__
 from harness.records.fields import Mode
 from harness.records.judgement import Claim, HarnessInfo, Judgement
 from harness.records.provenance import harness_digest
@@ -56,6 +58,8 @@ pytestmark = [
 ]
 
 SHIPPED = (".github", "harness", "scripts", "site", "submissions", "requirements.lock", "pyproject.toml")
+BUILD = ("AGENTS.md", "LICENSE", "README.md", "setup.py")
+"""What a wheel needs beside the shipped files."""
 JUDGE = "python3 -I bundle/harness.pyz judge"
 SOON = timedelta(minutes=10)
 
@@ -90,8 +94,8 @@ class Contest:
         self.world = World(folder / "github", default_branch=default_branch)
         self.world.settings["pages"] = dict(SITE)
         self.server = GitHubServer(self.world)
-        # It would run all tests, including this one.
-        self.world.disabled_workflows.add("ci.yml")
+        # The one would run all tests, including this one; the other takes seconds.
+        self.world.disabled_workflows |= {"ci.yml", "wheel.yml"}
         self._ship(tasks)
         self.hub = Hub(self.server, expressions, warm, folder, machines)
         self.hub.may_fail.add("judge")  # A wrong answer fails the job.
@@ -319,6 +323,27 @@ def test_the_data_set_is_released_if_the_settings_allow_it_and_there_is_one(cont
     (line,) = map(json.loads, lines.splitlines())
     assert (line["login"], line["code"], line["license"]) == ("alice", SOURCE.decode(), "CC-BY-4.0")
     assert environment["GH_REPO"] == "acme/kernels" and environment["GH_TOKEN"]
+
+
+def test_a_push_to_main_releases_a_wheel_with_the_tasks(contest: Contest, tmp_path: Path) -> None:
+    released: list[tuple[str, bytes]] = []
+
+    def release(play: Play) -> None:
+        assert play.token and play.token.scopes == {"contents": "write"}
+        (wheel,) = [path for path in play.workspace.rglob("*") if path.is_file()]
+        released.append((str(wheel.relative_to(play.workspace)), wheel.read_bytes()))
+
+    contest.world.disabled_workflows.remove("wheel.yml")
+    contest.hub.instead["gh release delete wheel"] = lambda play: None
+    contest.hub.instead["gh release create"] = release
+    contest.world.commit({"tasks/vectoradd/NEW.md": "new"} | {name: (ROOT / name).read_text() for name in BUILD})
+    contest.hub.settle()
+    assert contest.results("wheel.yml") == ["build: success", "release: success"]
+    ((name, content),) = released
+    assert name == f"wheel/pullrank-{__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+        assert wheel.read("pullrank_competition/tasks/vectoradd/NEW.md") == b"new"
+        assert wheel.read("harness/judge.py") == (ROOT / "harness/judge.py").read_bytes()
 
 
 @pytest.mark.parametrize("site", [None, SITE | {"build_type": "legacy"}], ids=["no site", "a site from a branch"])

@@ -18,8 +18,8 @@ _BESIDE = Path(__file__).resolve().parents[2]
 _COPY = _BESIDE / "pullrank_competition"
 IS_CLONE = not _COPY.is_dir()
 ROOT = _BESIDE if IS_CLONE else _COPY
-UPDATE = "`git pull`" if IS_CLONE else "`uv tool upgrade pullrank`"
-"""How to get the competition's current state."""
+UPDATE = "`git pull`" if IS_CLONE else "`uv tool upgrade --reinstall pullrank`"
+"""How to get the competition's current state.  Without --reinstall, uv keeps a wheel of the same address."""
 TASKS = ROOT / "tasks"
 LEDGER = ROOT / "ledger"
 SITE = ROOT / "_site"

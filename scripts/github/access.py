@@ -62,13 +62,14 @@ def require_repository(named: str | None = None, *, for_maintainers: bool = Fals
 
 
 def _installed_from() -> str:
-    """The address of the git repository that PullRank was installed from; "" if it was not."""
+    """The address of the repository from which PullRank was installed, by git or as a release's wheel; else ""."""
     try:
         record = importlib.metadata.distribution("pullrank").read_text("direct_url.json")
     except importlib.metadata.PackageNotFoundError:
         return ""
     source = json.loads(record or "{}")
-    return str(source["url"]) if "vcs_info" in source else ""
+    address, is_release, _ = str(source.get("url", "")).partition("/releases/download/")
+    return address if is_release or "vcs_info" in source else ""
 
 
 def server_url() -> str:

@@ -1,6 +1,6 @@
 """The shell of a step: bash as GitHub calls it, the files for outputs and variables, and stand-ins in PATH.
 
-    python, python3    this environment's: `-m venv` makes a folder with the same Python, `-m pip` is only noted,
+    python, python3    this environment's: `-m venv` makes a folder with the same Python, `-m pip install` is only noted,
                        our own modules run in a fork of the warm Python, all else in a new process
     pip, sudo          only noted
 
@@ -25,7 +25,7 @@ _FILES = {"GITHUB_ENV": "env", "GITHUB_OUTPUT": "output", "GITHUB_PATH": "path",
 _PYTHON = """#!/bin/bash
 here=$(cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")" && pwd)
 case "$1 $2" in
-    "-m pip") echo "$*" >> "$here/noted" ;;
+    "-m pip") if [ "$3" = wheel ]; then exec EXECUTABLE "$@"; else echo "$*" >> "$here/noted"; fi ;;
     "-m venv") mkdir -p "$3/bin" && ln -s "$here"/{pip,python,python3} "$3/bin/" ;;
     "-m scripts."*)
         exec 9<>/dev/tcp/127.0.0.1/PORT

@@ -20,7 +20,7 @@ _EVENTS = {
     "issue_comment": {"types"},
     "merge_group": set(),
     "pull_request_target": {"types"},
-    "push": {"branches", "paths-ignore"},  # the payloads name no files, so a push starts more runs here than on GitHub
+    "push": {"branches", "paths", "paths-ignore"},  # payloads name no files: a push starts more runs here than on GitHub
     "schedule": {"cron"},
     "workflow_dispatch": {"inputs"},
 }  # fmt: skip
