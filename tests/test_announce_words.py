@@ -2,6 +2,7 @@
 
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from scripts.announce.news import FRESH, Final, NewsKind, NewsResult, PodiumPlac
 from scripts.announce.picture import finder
 from scripts.announce.words import clip, escape, first_words, length
 from scripts.pages.publishing.serve import site_server, url_of
+from scripts.standings.rows import DuelStatus
 from tests.discord_page import markdown, page
 from tests.discord_server import TOKEN, faults_of
 from tests.properties import HealthCheck, given, settings, st
@@ -151,6 +153,12 @@ def test_discord_accepts_the_worst_news_and_pings_nobody(news: Any) -> None:
     assert payload.keys() == {"embeds", "allowed_mentions"}
     html = page([payload])
     assert "<script" not in html and 'class="mention"' not in html and 'href="https://evil' not in html
+
+
+def test_a_podium_says_why_a_faster_time_has_a_lower_place() -> None:
+    ahead = replace(place(2), gap=-0.1, duel_status=DuelStatus.LOST)
+    news = NewsResult(kind=NewsKind.TOP_THREE, who=ahead, **BASE, **(RESULT | {"podium": (place(1), ahead)}))
+    assert payload_of(news, CONTEXT)["embeds"][0]["fields"][1]["value"] == "412.3 µs · duel lost"
 
 
 # Addresses.

@@ -19,7 +19,7 @@ from rich.console import Console
 from harness.referee.machine import read_machine
 from scripts.boards.board_facts import BoardFacts, facts_of
 from scripts.boards.source import LedgerSource, SiteSource
-from scripts.boards.tables import mine_table, standings_table
+from scripts.boards.tables import compare_table, mine_table, standings_table
 from scripts.boards.web import SiteError, site_address
 from scripts.bot.intake.replies import show
 from scripts.cli import run
@@ -286,9 +286,10 @@ def test_a_provisional_row_is_marked_and_never_tied() -> None:
     bob = table.rows[1]
     assert bob.provisional and not table.is_tied(bob) and table.ahead_of(bob) is None
     assert "2?" in shown(table) and "? provisional: its ± is above 10 %" in shown(table)
-    mine = StringIO()
-    Console(width=200, file=mine).print(mine_table([table], "bob"))
-    assert "provisional: its 95 % interval is ±30.0 %" in mine.getvalue()
+    for made in (mine_table([table], "bob"), compare_table(table, *table.rows)):
+        said = StringIO()
+        Console(width=200, file=said).print(made)
+        assert "provisional: its 95 % interval is ±30.0 %" in said.getvalue()
     only = facts_of(played([Event("bob", "b", 0.4, noise=0.3)], on))
     assert [(row.rank, row.champion, row.provisional) for row in only.rows] == [(1, False, True)]
     assert "1?" in shown(only) and "+0.0 %" not in shown(only)

@@ -53,7 +53,7 @@ def test_the_landing_page_of_forty_boards_is_light(tmp_path: Path) -> None:
     boards = [summary_of(site, table) for table in tables]
     assert len(boards) == 40 and sum(len(board.places) for board in boards) > 100
     _, page = next(landing_pages(site, boards, [], None))
-    assert "Latest first places" in page
+    assert "Latest records" in page
     assert weight_kb(page) < LANDING_KB
 
 

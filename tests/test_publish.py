@@ -597,7 +597,7 @@ def test_the_tasks_of_a_set_are_listed_together_below_its_title_and_text(tmp_pat
     build_site(
         tasks, ledger, tmp_path / "_site", title="Cup", submissions=lambda _: None, gpus=PEAKS, now=NOW,
     )  # fmt: skip
-    page = (tmp_path / "_site/index.html").read_text().partition("Latest first places")[0]
+    page = (tmp_path / "_site/index.html").read_text().partition("Latest records")[0]
     heads = re.findall(r"<h3>(?:<a [^>]*>)?([\w ]+)<", page.partition('id="boards"')[2])
     assert heads[:6] == ["alone", "First steps", "reduce", "sum", "Scans", "scan"]
     assert "<p>Short &lt;b&gt;ones&lt;/b&gt;, <em>by hand</em>.</p>" in page
@@ -1166,6 +1166,7 @@ def test_a_provisional_row_comes_last_and_is_marked_and_explained(tmp_path: Path
     assert rows[-1]["gap"] < 0 and rows[-1]["note"].startswith("provisional: its 95 % interval is ±")
     text = page_text(site, "vectoradd/CPU")
     assert "Provisional: the 95 % interval of the time is wider than ±10 %. Such rows come last" in text
+    assert "The judge measures them again when the machine is idle." in text
     page = (site / "vectoradd/CPU/index.html").read_text().replace("\u00a0", " ")
     error = format_error(Interval.model_validate(rows[-1]["score_us"]))
     why = (
@@ -1180,6 +1181,15 @@ def test_a_provisional_row_comes_last_and_is_marked_and_explained(tmp_path: Path
     assert "hedy" in shown and best and "hedy" not in best
     author = json.loads((site / "authors/hedy/author.json").read_text())
     assert author["medals"] == {"first": 0, "second": 0, "third": 0} and not author["history"]
+
+
+def test_a_provisional_row_that_was_judged_four_times_waits_for_its_author(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    wild = [judged(board, "hedy", 2.0, unsteady=4.0, day=day) for day in range(1, 5)]
+    site, _ = built(tmp_path, task, [judged(board, "ada", 1.0), *wild])
+    assert (json.loads((site / "vectoradd/CPU/board.json").read_text())["rows"][1])["judgements"] == 4
+    text = page_text(site, "vectoradd/CPU")
+    assert "Provisional: the 95 % interval" in text and "measures them again" not in text
 
 
 def test_a_board_of_only_provisional_rows_has_a_first_row_without_record(tmp_path: Path, task: Task) -> None:
@@ -1396,6 +1406,10 @@ def test_a_tag_in_code_outside_strings_is_escaped(name: str) -> None:
 def test_times_in_a_column_share_a_unit_giving_the_best_four_digits() -> None:
     assert [Unit.fitting(9.8765)(us) for us in (9.8765, 98.765, 9876.5)] == ["9.877", "98.765", "9,876.500"]
     assert (Unit.fitting(1234.5).name, Unit.fitting(1234.5)(1234.5)) == ("ms", "1.234")
+    assert [(Unit.fitting(us).name, Unit.fitting(us)(us)) for us in (999.96, 9.9996)] == [
+        ("ms", "1.000"),
+        ("µs", "10.00"),
+    ]
     assert (Unit.fitting(0.04).name, Unit.fitting(0.04)(0.04)) == ("ns", "40.00")
 
 
@@ -1679,7 +1693,7 @@ def test_the_page_of_first_place_shows_second_place_and_the_winning_duel(tmp_pat
     *_, won, now = reign(board, 2.0)
     site, _ = built(tmp_path, task, reign(board, 2.0))
     text = page_text(site, f"vectoradd/CPU/bob/{now.submission.digest[:12]}")
-    assert f"First since {day(won.finished_at)}, after an earlier file won a duel against ada." in text
+    assert f"First since {day(won.finished_at)}, after another file won a duel against ada." in text
     assert "Compared with second place Not slower than cy’s on any benchmark." in text and "Gap to cy+40" in text
     assert "Diff to second place, cy’s" in text and "Diff from previous record, the author’s other file" in text
     page = Tags((site / f"vectoradd/CPU/bob/{now.submission.digest[:12]}/index.html").read_text())

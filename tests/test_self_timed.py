@@ -1,6 +1,7 @@
 """Boards where a task's own program measures the times: ranked among themselves, without anchor or duel, marked."""
 
 import hashlib
+import itertools
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,8 @@ from harness.records.verdict import Verdict
 from harness.task.bundle import read_bundle
 from harness.task.task import Board, Evaluator, Work, load_task
 from harness.task.toolchain import Toolchain
+from scripts.announce.board_news import results_of
+from scripts.announce.news import NewsKind
 from scripts.boards.board_facts import facts_of
 from scripts.boards.tables import standings_table
 from scripts.bot.comment.judgement_section import render
@@ -161,6 +164,30 @@ def test_pooled_judgements_of_one_file_can_change_first_place(board):
     pooled = [judged(board, "ada", 130.0, 260.0, minute=minute) for minute in (2, 3, 4)]
     assert places(standings(board, [lucky, second])) == [(1, "ada"), (2, "bob")]
     assert places(standings(board, [lucky, second, *pooled])) == [(1, "bob"), (2, "ada")]
+
+
+def test_first_place_that_goes_back_is_a_record_of_the_judgement_that_decided_it(board):
+    us = [("ada", 100.0), ("bob", 90.0), ("cy", 80.0), *[("cy", 150.0)] * 3]
+    made = [judged(board, login, time, time, minute=minute) for minute, (login, time) in enumerate(us)]
+    judgements = [Judgement.from_json(one.to_json()) for one in made]
+    records = standings(board, judgements).records
+    assert [(one.login, one.at) for one in records] == [
+        *((login, judgements[minute].finished_at) for minute, (login, _) in enumerate(us[:3])),
+        ("bob", judgements[4].finished_at),
+    ]
+    assert records[3].judgement is judgements[1]
+    news = [item for item in results_of(board, judgements, {}) if item.kind is NewsKind.RECORD]
+    assert [(item.who.login, item.over, item.at) for item in news] == [
+        (one.login, former.login, one.at) for former, one in itertools.pairwise(records)
+    ]
+
+
+def test_a_provisional_time_does_not_take_first_place(board):
+    eve = judged(board, "eve", 40.0, 40.0, minute=1)
+    wide = ToldTiming.of((told_run(40.0, best_us=30.0, worst_us=55.0, err_us=8.0),))
+    cases = tuple(case.model_copy(update={"told": wide}) if case.told else case for case in eve.cases)
+    table = standings(board, [judged(board, "ada", 50.0, 50.0), eve.model_copy(update={"cases": cases})])
+    assert places(table) == [(1, "ada"), (2, "eve")] and table.rows[1].provisional
 
 
 def test_a_self_timed_board_never_has_a_due_duel(board):

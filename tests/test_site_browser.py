@@ -16,6 +16,7 @@ from benchmarks.paint import SLOW_4G, first_paints_ms
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.task.task import load_task
+from scripts.common.text import format_us
 from scripts.pages.board import board_pages
 from scripts.pages.parts.summary import summary_of
 from scripts.pages.parts.words import lost
@@ -358,7 +359,10 @@ def test_a_staircases_text_keeps_its_size_at_every_width(page: "sync_api.Page", 
 def test_a_phone_shows_three_records_before_the_boards_and_all_on_request(page: "sync_api.Page", url: str) -> None:
     page.goto(url)
     records = page.locator(".feed li:visible")
-    assert records.count() == 20 and not page.get_by_label("Show the latest 20").is_visible()
+    assert records.count() == 8
+    page.get_by_label("Show the latest 20").check()
+    assert records.count() == 20
+    page.get_by_label("Show the latest 20").uncheck()
     page.set_viewport_size({"width": 360, "height": 800})
     first, boards = records.first.bounding_box(), page.locator("#boards").bounding_box()
     assert first
@@ -537,6 +541,14 @@ def test_what_if_keeps_the_capitals_of_the_leaders_login(page: "sync_api.Page", 
     page.goto(f"{long_board}?cases=1")
     leader = page.locator("#heat tbody tr th a").first.inner_text()
     assert leader != leader.lower() and page.locator(".what-if").inner_text().startswith(f"{leader} would lead")
+
+
+def test_what_if_puts_provisional_rows_last(page: "sync_api.Page", url: str) -> None:
+    page.goto(url + "matmul/H100/index.html")
+    fastest = heat_rows(page)[0][0]
+    page.locator("#heat tbody tr").first.evaluate("row => { row.dataset.provisional = '' }")
+    page.locator("select.by").select_option("mean")
+    assert heat_rows(page)[-1][0] == fastest and fastest not in page.locator(".what-if").inner_text()
 
 
 def test_what_if_never_shows_a_tiny_time_as_zero(page: "sync_api.Page", long_board: str) -> None:
@@ -725,6 +737,8 @@ def test_a_submission_page_compares_with_any_other_and_the_address_keeps_it(
     page.reload()
     table.wait_for()
     assert table.locator("td:last-child").all_inner_texts() == told
+    times = [format_us(case["time_us"]["value"]).replace(" ", "\u00a0") for case in ours["cases"]]
+    assert table.locator("td:nth-of-type(1)").all_inner_texts() == times
     diff = page.locator(".comparison .code .l").all_text_contents()
     assert f"+# {theirs['login']}: a made-up submission that only looks like a kernel." in diff
     assert f"-# {ours['login']}: a made-up submission that only looks like a kernel." in diff

@@ -17,10 +17,12 @@ from harness.records.stats import Interval
 from harness.records.times import Duel, DuelCase, Forfeit, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Baseline, Board, Task
+from scripts.announce.board_news import results_of
+from scripts.announce.news import NewsKind
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
 from scripts.standings import author_files
-from scripts.standings.case_times import MAX_POOLED, nominal_times
-from scripts.standings.first_place import Contest
+from scripts.standings.case_times import MAX_POOLED
+from scripts.standings.rows import DuelStatus
 from scripts.standings.standings import Standings, podiums, standings
 from scripts.standings.ties import ahead_of
 from tests.properties import given, settings, st
@@ -438,6 +440,31 @@ def test_a_duel_is_due_once_with_each_new_champion() -> None:
     assert not list(find_due_rows([season(events)]))
 
 
+def test_a_duel_is_due_with_a_champion_whose_interval_has_widened() -> None:
+    table = season([Event("ada", "a", 0.5), Event("ada", "a", 0.5, noise=0.9), Event("bob", "b", 0.42)])
+    assert [due.row.login for due in find_due_rows([table])] == ["bob"]
+    assert [(row.login, row.unproven, row.contends) for row in table.rows] == [
+        ("ada", False, False),
+        ("bob", True, True),
+    ]
+
+
+def test_a_duel_that_three_judgings_did_not_decide_is_no_longer_called_due() -> None:
+    ada, bob, cy = Event("ada", "a", 0.5), Event("bob", "b", 0.42), Event("cy", "c", 0.48, duel=("ada", "a", 0.9))
+    assert season([ada, bob, bob, bob]).rows[1].contends
+    row = season([ada, bob, bob, bob, bob]).rows[1]
+    assert row.unproven and not row.contends and row.duel_status is DuelStatus.UNDECIDED
+    assert row.note == "looks faster; its duel with ada was not decided in 3 more judgings"
+    again = season([ada, bob, bob, bob, bob, cy]).rows[1]
+    assert again.contends and again.note == "looks faster; its duel with cy is due"
+
+
+def test_a_duel_lost_to_the_same_file_of_another_account_is_not_due() -> None:
+    lost = Event("cy", "c", 0.45, duel=("former", "a", 0.995))
+    table = season([Event("ada", "a", 0.5), lost])
+    assert not list(find_due_rows([table])) and table.rows[1].duel_status is DuelStatus.LOST
+
+
 def test_a_newly_drawn_seed_does_not_make_a_different_case() -> None:
     judgement = judged(Event("ada", "a", 0.5), 0, board())
     case = judgement.cases[2].model_copy(update={"params": {"size": 1024, "seed": 99}})
@@ -648,6 +675,15 @@ PROVISIONAL = [
         [(1, "ada", "a", "")],
         ["a"],
     ),
+    Scenario(
+        "a champion whose interval has widened is tied only with times like its own",
+        [
+            *[Event("ada", "a", 0.5), Event("slow", "s", 0.62), Event("mid", "m", 0.56), Event("like", "l", 0.502)],
+            Event("ada", "a", 0.5, noise=0.9),
+        ],
+        [(1, "ada", "a", ""), (1, "like", "l", ""), (2, "mid", "m", ""), (3, "slow", "s", "")],
+        ["a"],
+    ),
 ]
 
 
@@ -708,15 +744,17 @@ def test_a_champion_whose_interval_has_widened_is_judged_again() -> None:
     assert find_provisional_rows([table], START + timedelta(days=2))
 
 
-def test_a_board_without_duels_gives_first_place_to_no_provisional_time() -> None:
+def test_a_file_that_ranks_because_another_won_the_duel_is_a_record() -> None:
+    history = [Event("ada", "a", 0.5), Event("bob", "b1", 0.4), Event("bob", "b2", 0.45, duel=("ada", "a", 0.9))]
+    table = season(history)
+    assert [record.digest for record in table.records] == [digest(file) for file in ("a", "b2", "b1")]
+    assert table.rows[0].digest == digest("b1") == table.records[-1].digest
+    assert table.records[1].cause is table.records[2].cause and table.records[1].duel and not table.records[2].duel
+    assert season([*history, Event("bob", "b3", 0.6)]).records == table.records
     on = board()
-    vars(on.task)["is_refereed"] = False
-    history = [Event("ada", "a", 0.5), Event("eve", "e", 0.1, noise=0.3)]
-    told = [judged(event, minute, on) for minute, event in enumerate(history)]
-    contest = Contest(on, nominal_times(told))
-    for judgement in told:
-        contest.add(judgement)
-    assert contest.champion and contest.champion.standing.login == "ada"
+    read = [Judgement.from_json(judged(event, minute, on).to_json()) for minute, event in enumerate(history)]
+    (*_, news) = results_of(on, read, {})
+    assert (news.kind, news.who.login, news.over) == (NewsKind.RECORD, "bob", "ada") and news.by_duel
 
 
 def test_a_provisional_file_does_not_count_as_an_improvement_or_reach_the_podium() -> None:

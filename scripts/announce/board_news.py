@@ -29,29 +29,31 @@ def results_of(
         absences: for judgements that maintainers had removed, by checksum: from when until when.
     """
     records = standings(board, judgements).records
-    before: dict[int, Record | None] = dict(enumerate([None, *records[:-1]]))
-    setters = {record.judgement.checksum: (record, before[index]) for index, record in enumerate(records)}
+    setters: dict[str, tuple[Record, Record | None]] = {}
+    for former, record in zip([None, *records], records, strict=False):
+        setters.setdefault(record.cause.checksum, (record, former))
     for podium in podiums(board, judgements):
         checksum = podium.judgement.checksum
         until = podium.judgement.finished_at + FRESH
         removed_at, restored_at = absences.get(checksum, (until, until))
         if removed_at < until:  # while it was news
             until = max(until, restored_at + FRESH)
-        record, former = setters.get(checksum, (None, None))
+        new_first, beaten = setters.get(checksum, (None, None))
         if not podium.former:
             yield _result(NewsKind.FIRST_ENTRY, board, podium, until)
-        elif record and former:
-            yield _record(board, podium, until, record, former)
+        elif new_first and beaten:
+            yield _record(board, podium, until, new_first, beaten)
         elif [row.login for row in podium.rows] != [row.login for row in podium.former]:
             yield _result(NewsKind.TOP_THREE, board, podium, until)
 
 
 def _record(board: Board, podium: Podium, until: datetime, record: Record, former: Record) -> NewsResult:
-    duel = record.judgement.duel
-    is_taken = former.login.lower() != record.login.lower()
+    duel, is_taken = record.duel, former.login.lower() != record.login.lower()
     by_duel = duel_result(duel) if duel and duel.won and is_taken else ""
+    result = _result(NewsKind.RECORD, board, podium, until)
     return replace(
-        _result(NewsKind.RECORD, board, podium, until),
+        result,
+        who=result.podium[0],
         over=former.login,
         beaten=former.judgement.checksum,
         gain=record.gain,

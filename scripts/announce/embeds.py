@@ -23,7 +23,7 @@ from discord_webhook import DiscordEmbed  # type: ignore[import-untyped]
 from scripts.announce.limits import fit
 from scripts.announce.news import Final, News, NewsKind, NewsResult, PodiumPlace, Standing, TaskNews
 from scripts.announce.words import escape, moment
-from scripts.common.text import format_gap, format_interval, format_speedup, format_us, plain
+from scripts.common.text import format_gap, format_interval, format_us, plain
 from scripts.pages.parts.words import count, gain, lost
 
 Payload = dict[str, Any]
@@ -143,7 +143,9 @@ def _time_of(place: PodiumPlace) -> str:
     time = format_us(place.score_us.value)
     if place.rank == 1:
         return time
-    return f"{time} · {format_gap(place.gap) if place.gap >= 0 else f'speedup {format_speedup(1 + place.gap)}'}"
+    if place.duel_status:
+        return f"{time} · {place.duel_status}"
+    return f"{time} · {format_gap(place.gap) if place.gap >= 0 else 'tied'}"
 
 
 def _notice(news: TaskNews, context: EmbedContext) -> DiscordEmbed:

@@ -54,8 +54,8 @@ class NewsKind(StrEnum):
 class PodiumPlace:
     """A row of a podium.
 
-    `digest` is of its file.  `note` says why a row that looks faster ranks lower.  `rests_on` has the checksums of the
-    judgements that its time is pooled from.
+    `digest` is of its file.  `note` says why a row that looks faster ranks lower, `duel_status` whether it has dueled
+    the first.  `rests_on` has the checksums of the judgements that its time is pooled from.
     """
 
     rank: int
@@ -64,6 +64,7 @@ class PodiumPlace:
     gap: float
     digest: str
     note: str = ""
+    duel_status: str = ""
     rests_on: tuple[str, ...] = ()
 
     @classmethod
@@ -75,6 +76,7 @@ class PodiumPlace:
             gap=row.gap,
             digest=row.digest,
             note=row.note,
+            duel_status=row.duel_status or "",
             rests_on=tuple(one.checksum for one in row.judgements),
         )
 

@@ -117,8 +117,9 @@ def history_table(board: BoardFacts, records: Sequence[RecordFacts]) -> Table:
     """Records, oldest first."""
     title = f"Records of {plain(board.title)} on {board.gpu}"
     made = table(title, "When", "Author", "Time", "Speedup", right=("Time", "Speedup"))
-    for record in records:
-        speedup = "" if record.gain is None else format_speedup(1 - record.gain)
+    for index, record in enumerate(records):
+        without = "by forfeit" if index else "first entry"
+        speedup = without if record.gain is None else format_speedup(1 - record.gain)
         made.add_row(f"{record.at:%Y-%m-%d %H:%M}", record.login, format_interval(record.score_us), speedup)
     return made
 
@@ -133,7 +134,8 @@ def compare_table(board: BoardFacts, one: RowFacts, other: RowFacts) -> Group:
         name = in_words(mine.params, leave_out="seed")  # each judging draws it at random
         made.add_row(cell(name), *_compared(mine.time_us, theirs.time_us, is_tied=is_tied))
     made.add_row(Text("score", "bold"), *_compared(one.score_us, other.score_us, is_tied=one.is_tied_with(other)))
-    return Group(made, Text(_verdict(one, other), "dim"))
+    notes = (f"{row.login}: {plain(row.note)}" for row in (one, other) if row.note)
+    return Group(made, *(Text(line, "dim") for line in (_verdict(one, other), *notes)))
 
 
 def _compared(mine: Interval, theirs: Interval, *, is_tied: bool) -> tuple[str, str, str]:

@@ -73,6 +73,15 @@ class PooledFile:
         return is_provisional(self.score_us)
 
     @property
+    def score_for_ties(self) -> Interval:
+        """The score with which other rows may be tied: without its interval, if that is too wide for a place.
+
+        A file in first place stays there if judging again widens its interval, but does not tie with half of the board.
+        """
+        value = self.score_us.value
+        return Interval(value=value, low=value, high=value) if self.is_provisional else self.score_us
+
+    @property
     def scores_us(self) -> Iterator[tuple[Judgement, Interval]]:
         """Each judgement with its own score."""
         if len(self.judgements) == 1:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from harness.records.judgement import Judgement
 from harness.records.stats import beats
@@ -25,11 +26,22 @@ from scripts.standings.author_files import AuthorFiles, Improvement, PooledFile
 class Record(Improvement):
     """A new best: another champion, or a faster file of the champion.  `score_us` is as of that moment.
 
-    `gain` is the share of time saved: from the duel if there was one, else from the scores; None for a first entry and
-    after a forfeit.
+    `cause` is the judgement that decided it.  It is usually the file's own, but may be of another file: one of the
+    author's that won the duel, or, without duels, one of the former champion's.  `gain` is the share of time saved:
+    from the duel if there was one, else from the scores; None for a first entry and after a forfeit.
     """
 
+    cause: Judgement
     gain: float | None
+
+    @property
+    def at(self) -> datetime:
+        return self.cause.finished_at
+
+    @property
+    def duel(self) -> Duel | None:
+        """The file's duel that decided it."""
+        return self.judgement.duel if self.judgement is self.cause else None
 
 
 class Contest:
@@ -56,15 +68,16 @@ class Contest:
             author = self._authors[author_key(file.login)] = AuthorFiles(file)
         if self.champion is None:
             if not file.is_provisional:
-                self._crown(author, file, gain=None)
+                self._crown(author, file, judgement, gain=None)
         elif author is self.champion:
-            self._note_improvement(author, file)
+            self._note_improvement(author, file, judgement)
         elif self._is_won(judgement) and not file.is_provisional:
             first = self.champion.standing
             ratio = judgement.duel.ratio.value if judgement.duel else file.score_us.value / first.score_us.value
-            self._crown(author, file, gain=None if judgement.forfeit else max(0.0, 1 - ratio))
+            self._crown(author, file, judgement, gain=None if judgement.forfeit else max(0.0, 1 - ratio))
+            self._note_improvement(author, author.standing, judgement)
         if self.champion and not self.has_duels:
-            self._crown_the_best(self.champion)
+            self._crown_the_best(self.champion, judgement)
 
     def is_with_champion(self, duel: Duel | Forfeit) -> bool:
         """Whether a duel was against the file in first place now: any other duel decides nothing."""
@@ -77,7 +90,7 @@ class Contest:
         won = judgement.forfeit or (judgement.duel if judgement.duel and judgement.duel.won else None)
         return bool(won and judgement.submission.digest != won.opponent_digest and self.is_with_champion(won))
 
-    def _crown_the_best(self, champion: AuthorFiles) -> None:
+    def _crown_the_best(self, champion: AuthorFiles, cause: Judgement) -> None:
         """Without duels, an author who beats the champion takes first place, even if only pooling changed the times."""
         first = champion.standing.score_us
         settled = (one for one in self.authors if not one.standing.is_provisional)
@@ -85,14 +98,14 @@ class Contest:
         if better:
             best = min(better, key=lambda one: one.standing.score_us.value)
             gain = 1 - best.standing.score_us.value / first.value
-            self._crown(best, best.standing, gain)
+            self._crown(best, best.standing, cause, gain)
 
-    def _crown(self, author: AuthorFiles, file: PooledFile, gain: float | None) -> None:
+    def _crown(self, author: AuthorFiles, file: PooledFile, cause: Judgement, gain: float | None) -> None:
         self.champion = author
         author.crown(file)
-        self._record(file, gain)
+        self._record(file, cause, gain)
 
-    def _note_improvement(self, author: AuthorFiles, file: PooledFile) -> None:
+    def _note_improvement(self, author: AuthorFiles, file: PooledFile, cause: Judgement) -> None:
         """Record when another file of the champion takes over; pooling alone sets no record."""
         last = self.records[-1]
         if file.digest == last.digest:
@@ -100,10 +113,10 @@ class Contest:
         standing = author.standing
         is_new = standing.digest != last.digest and not standing.is_provisional
         if is_new and standing.score_us.value < last.score_us.value:
-            self._record(standing, gain=1 - standing.score_us.value / last.score_us.value)
+            self._record(standing, cause, gain=1 - standing.score_us.value / last.score_us.value)
 
-    def _record(self, file: PooledFile, gain: float | None) -> None:
-        self.records.append(Record(score_us=file.score_us, gain=gain, judgement=file.newest))
+    def _record(self, file: PooledFile, cause: Judgement, gain: float | None) -> None:
+        self.records.append(Record(score_us=file.score_us, judgement=file.newest, cause=cause, gain=gain))
 
 
 def author_key(login: str) -> str:

@@ -24,8 +24,13 @@ All are shorter than the reconciler's `LOOK_BACK`: it reads the boards that were
 def is_due(row: Row, now: datetime) -> bool:
     """Whether a row's file must be judged again; the champion's, too, if judging again has widened its interval."""
     judged = len(row.judgements)
-    is_wide = is_provisional(row.score_us) and judged <= len(PAUSES)
+    is_wide = is_provisional(row.score_us) and is_judged_again(judged)
     return is_wide and row.newest.finished_at + PAUSES[judged - 1] <= now
+
+
+def is_judged_again(judged: int) -> bool:
+    """Whether the bot judges a provisional file again that was judged so often."""
+    return judged <= len(PAUSES)
 
 
 def provisional_sentence(score_us: Interval, judged: int, *, is_judged: bool = True) -> str:
@@ -36,6 +41,6 @@ def provisional_sentence(score_us: Interval, judged: int, *, is_judged: bool = T
         is_judged: whether a machine judges its board now.
     """
     until = f"Until another judging narrows it to ±{100 * PROVISIONAL:g} %, it cannot take first place."
-    if is_judged and judged <= len(PAUSES):
+    if is_judged and is_judged_again(judged):
         until = "The judge measures it again when the machine is idle. Until then it cannot take first place."
     return f"The 95 % interval of this time is {format_error(score_us)}. {until}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from itertools import islice
 from typing import Any
 
@@ -17,14 +18,27 @@ from scripts.standings.claims import is_unwalled
 from scripts.standings.first_place import Contest, author_key
 from scripts.standings.ties import bands_of
 
+DUEL_TRIES = 3
+"""How often the bot requests a judging for a row's duel, with pauses as for provisional rows: the duel may be void, or
+not be played because the file was slower that time."""
+
+
+class DuelStatus(StrEnum):
+    """Whether a row that looks faster than the champion's has dueled it."""
+
+    DUE = "duel due"
+    LOST = "duel lost"
+    UNDECIDED = "duel undecided"
+    NOT_PLAYED = "duel not played"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
     """An author's place: `rank` counts rows from 1, `band` counts groups of ties from 1.
 
     `gap` is to the first row; negative if a row looks faster but has not won first place.  `note` explains that in
-    words.  `unproven`: it looks faster by more than a tie.  `contends`: their duel is still to be held.
-    `claim` is the weakest of its judgements'.
+    words, and `duel_status` in two; None for other rows.  `unproven`: it looks faster by more than a tie.  `claim` is
+    the weakest of its judgements'.
 
     `provisional`: its time is too uncertain to take a place yet, so it ranks after all rows that are not provisional.
     A board without any other row has no champion: its first row is the provisional one with the lowest score.
@@ -44,8 +58,13 @@ class Position:
     champion: bool
     provisional: bool
     unproven: bool
-    contends: bool
+    duel_status: DuelStatus | None
     claim: Claim
+
+    @property
+    def contends(self) -> bool:
+        """Whether it is unproven, and their duel is still to be held."""
+        return self.unproven and self.duel_status is DuelStatus.DUE
 
     @property
     def self_timed(self) -> bool:
@@ -111,10 +130,13 @@ def _row(contest: Contest, first: PooledFile, author: AuthorFiles, *, rank: int,
     submission = file.newest.submission
     is_provisional = file.is_provisional and author is not champion
     may_be_first = contest.has_duels and author is not champion and not is_provisional
-    lost_duel = _find_lost_duel(contest, file) if may_be_first else None
+    lost_duel = _find_lost_duel(first, file) if may_be_first else None
     # The same bytes cannot be faster than themselves, whatever was measured.
-    is_unproven = may_be_first and file.digest != first.digest and beats(file.score_us, first.score_us)
-    note = _note(file, first, lost_duel, is_over=is_over) if may_be_first else ""
+    is_other = may_be_first and file.digest != first.digest
+    status, note = None, f"the same file as {first.login}'s" if may_be_first and not is_other else ""
+    if is_other and file.score_us.value < first.score_us.value:
+        status = _duel_status(contest, file, lost_duel, is_over=is_over)
+        note = _note(file, first, status)
     if is_provisional:
         note = f"provisional: its 95 % interval is {format_error(file.score_us)}"
     return Row(
@@ -133,27 +155,37 @@ def _row(contest: Contest, first: PooledFile, author: AuthorFiles, *, rank: int,
         unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
         provisional=is_provisional,
-        unproven=is_unproven,
-        contends=is_unproven and not lost_duel and not is_over,
+        unproven=is_other and beats(file.score_us, first.score_for_ties),
+        duel_status=status,
         claim=max((one.claim for one in file.judgements), key=lambda claim: claim.weakness),
         lost_duel=lost_duel,
     )
 
 
-def _find_lost_duel(contest: Contest, file: PooledFile) -> Duel | None:
+def _find_lost_duel(first: PooledFile, file: PooledFile) -> Duel | None:
     duels = (one.duel for one in reversed(file.judgements) if one.duel)
-    return next((duel for duel in duels if not duel.won and contest.is_with_champion(duel)), None)
+    return next((duel for duel in duels if not duel.won and duel.opponent_digest == first.digest), None)
 
 
-def _note(file: PooledFile, first: PooledFile, lost_duel: Duel | None, *, is_over: bool) -> str:
-    """Why a row that looks faster than the champion's ranks behind it."""
-    if file.digest == first.digest:
-        return f"the same file as {first.login}'s"
-    if file.score_us.value >= first.score_us.value:
-        return ""
+def _duel_status(contest: Contest, file: PooledFile, lost_duel: Duel | None, *, is_over: bool) -> DuelStatus:
     if lost_duel:
+        return DuelStatus.LOST
+    if is_over:
+        return DuelStatus.NOT_PLAYED
+    since = contest.records[-1].at
+    tries = sum(one.finished_at > since for one in file.judgements[1:])
+    return DuelStatus.UNDECIDED if tries >= DUEL_TRIES else DuelStatus.DUE
+
+
+def _note(file: PooledFile, first: PooledFile, status: DuelStatus) -> str:
+    """Why a row that looks faster than the champion's ranks behind it."""
+    if status is DuelStatus.LOST:
         return f"looks faster, but lost its duel with {first.login}"
-    outcome = "was never played" if is_over else "is due"
+    outcome = {
+        DuelStatus.DUE: "is due",
+        DuelStatus.UNDECIDED: f"was not decided in {DUEL_TRIES} more judgings",
+        DuelStatus.NOT_PLAYED: "was never played",
+    }[status]
     former = next((one.duel.opponent for one in reversed(file.judgements) if one.duel), None)
     if not former:
         return f"looks faster; its duel with {first.login} {outcome}"

@@ -54,7 +54,7 @@ def bands_of(authors: Iterable[AuthorFiles], champion: AuthorFiles | None) -> li
     bands: list[list[AuthorFiles]] = []
     for author in by_score:
         is_alone = author.standing.is_provisional and author is not champion
-        if bands and not is_alone and not beats(bands[-1][0].standing.score_us, author.standing.score_us):
+        if bands and not is_alone and not beats(bands[-1][0].standing.score_for_ties, author.standing.score_us):
             bands[-1].append(author)
         else:
             bands.append([author])

@@ -111,15 +111,16 @@
 
   // Numbers, formatted as on the pages.
 
-  function time(us) {
+  function time(measured) {
+    const us = Number(measured.toPrecision(4));
     const [scale, unit] = us >= 1e6 ? [1e6, "s"] : us >= 1e3 ? [1e3, "ms"] : us >= 1 ? [1, "µs"] : [1e-3, "ns"];
     const value = us / scale;
-    return `${value < 0.1 ? Number(value.toPrecision(3)) : value.toFixed(value < 10 ? 3 : value < 100 ? 2 : 1)}\u00a0${unit}`;
+    return `${value < 0.1 ? Number(value.toPrecision(3)) : value.toFixed(value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0)}\u00a0${unit}`;
   }
 
   function lost(ratio) {
     if (Math.abs(ratio - 1) < 0.0005) return "as fast";
-    if (ratio >= 2) return `${ratio.toFixed(1)}× as\u00a0long`;
+    if (ratio >= 2) return `${ratio.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 })}× as\u00a0long`;
     return ratio > 1 ? `${((ratio - 1) * 100).toFixed(1)}\u00a0% slower` : `speedup\u00a0${speedup(1 / ratio)}`;
   }
 

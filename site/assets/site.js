@@ -177,7 +177,7 @@ if (heat) {
   const read = () => [...body.rows].map((row) => ({
     row, times: all("td[data-v]", row).map((cell) => Number(cell.dataset.v)), cells: all("td[data-v]", row),
     total: one(".total", row), place: one(".place", row), official: one(".total", row).textContent,
-    rank: one(".place", row).textContent,
+    rank: one(".place", row).textContent, provisional: "provisional" in row.dataset,
   }));
   const means = {
     geom: (times) => Math.exp(times.reduce((sum, time) => sum + Math.log(time), 0) / times.length),
@@ -203,7 +203,7 @@ if (heat) {
     }
     const official = isOfficial() || !chosen.length;
     const scored = rows.map((one) => ({ ...one, score: official ? 0 : means[by.value](chosen.map((index) => one.times[index])) }));
-    if (!official) scored.sort((a, b) => a.score - b.score);
+    if (!official) scored.sort((a, b) => a.provisional - b.provisional || a.score - b.score);
     scored.forEach(({ total, place, score, official: text, rank }, index) => {
       const scale = Number(total.dataset.us), digits = Number(total.dataset.digits);
       total.textContent = official ? text : written(score / scale, digits);

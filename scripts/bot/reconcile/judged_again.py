@@ -24,12 +24,8 @@ from scripts.github.pulls import ACTIONS_BOT
 from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import Request
 from scripts.standings.provisional import is_due
-from scripts.standings.rows import Row
+from scripts.standings.rows import DUEL_TRIES, Row
 from scripts.standings.standings import Standings
-
-DUEL_TRIES = 3
-"""How often the bot requests a judging for a duel, with pauses as for provisional rows: the duel may be void, or not be
-played because the file was slower that time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,18 +80,9 @@ def find_due_rows(tables: Iterable[Standings]) -> Iterator[RowToJudge]:
     for table in tables:
         if (champion := table.champion) and table.board.task.is_refereed:
             reason = f"its duel with {champion.login} ({champion.digest[:12]}) is due"
-            rows = (row for row in table.rows if _is_duel_due(row, champion))
+            # Only a duel can decide which of the two is first.
+            rows = (row for row in table.rows if row.duel_status and not row.lost_duel)
             yield from (RowToJudge(row=row, reason=reason, tries=DUEL_TRIES) for row in rows)
-
-
-def _is_duel_due(row: Row, champion: Row) -> bool:
-    """Whether only a duel can decide which of the two is first."""
-    if row.champion or row.provisional or row.digest == champion.digest:
-        return False
-    if row.score_us.value >= champion.score_us.value:
-        return False
-    duels = [judgement.duel for judgement in row.judgements if judgement.duel]
-    return not any(duel.opponent_digest == champion.digest and not duel.won for duel in duels)
 
 
 def find_provisional_rows(tables: Iterable[Standings], now: datetime) -> list[RowToJudge]:

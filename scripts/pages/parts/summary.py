@@ -15,7 +15,7 @@ from scripts.pages.parts.paths import changes_url, pull_url, submission_path
 from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import note_of
 from scripts.standings.first_place import Record
-from scripts.standings.provisional import provisional_sentence
+from scripts.standings.provisional import is_judged_again, provisional_sentence
 from scripts.standings.roofline import Roofline, find_floor_score_us
 from scripts.standings.rows import Position, Row
 from scripts.standings.standings import Standings
@@ -167,6 +167,11 @@ class BoardSummary:
         return tuple(mark for mark in self.marks if mark.is_record)
 
     @property
+    def is_judged_again(self) -> bool:
+        """Whether the bot judges a provisional row again by itself."""
+        return any(place.provisional and is_judged_again(place.facts["judgements"]) for place in self.places)
+
+    @property
     def contenders(self) -> tuple[Place, ...]:
         """The rows that look faster than first place, and whose duel is still due."""
         return tuple(place for place in self.places if place.contends)
@@ -259,7 +264,7 @@ def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Ma
         digest=record.digest,
         gain=record.gain,
         over=former.login if former else "",
-        by_duel=bool(former and record.judgement.duel and former.login.lower() != record.login.lower()),
+        by_duel=bool(former and record.duel and former.login.lower() != record.login.lower()),
         language=record.judgement.submission.language,
         pull_request=record.judgement.submission.pull_request,
         changes=changes_url(site.repository, record.judgement),

@@ -49,6 +49,7 @@ class Unit:
     @classmethod
     def fitting(cls, best_us: float) -> Unit:
         """The unit in which the best time of a column has four digits."""
+        best_us = float(f"{best_us:.4g}")  # 999.96 µs is 1.000 ms
         us, name = next((pair for pair in _UNITS if best_us >= pair[0]), _UNITS[-1])
         return cls(name=name, us=us, digits=max(0, 3 - math.floor(math.log10(max(best_us / us, 1)))))
 
@@ -74,7 +75,7 @@ def lost(ratio: float) -> str:
     if abs(ratio - 1) < 0.0005:
         return "as fast"
     if ratio >= 2:
-        return f"{ratio:.1f}× as\u00a0long"
+        return f"{ratio:,.1f}× as\u00a0long"
     return f"{format_percent(ratio - 1)} slower" if ratio > 1 else f"speedup\u00a0{format_speedup(ratio)}"
 
 
