@@ -107,6 +107,21 @@ def test_later_commits_on_main_are_not_changes_of_the_fork(stage: Stage) -> None
     assert stage.changes() == {ADDED}
 
 
+def test_a_merge_commit_leaves_a_pull_requests_changes_as_they_were(stage: Stage) -> None:
+    git, head = stage.world.git, stage.pull.head_sha
+    tip = stage.world.commit({"README.md": "Meanwhile\n"})
+    tree = git.merge_trees(tip, head)
+    assert tree
+    git.set_ref("refs/heads/main", git.commit_tree(tree, [tip, head], "Merge pull request #1"))
+    stage.world.commit({"submissions/vectoradd/carol/submission.py": "x\n"})
+    assert stage.changes() == {ADDED}
+
+
+def test_a_head_that_main_was_moved_to_has_no_changes(stage: Stage) -> None:
+    stage.world.git.set_ref("refs/heads/main", stage.pull.head_sha)
+    assert stage.changes() == set()
+
+
 def test_commits_merged_from_main_are_not_changes_of_the_fork(stage: Stage) -> None:
     git = stage.world.git
     tip = stage.world.commit({"README.md": "Meanwhile\n"})

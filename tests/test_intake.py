@@ -665,7 +665,9 @@ def test_a_comment_delivered_twice_requests_once() -> None:
         ("/profile count=1 gpu=CPU", {}, "choose launches on a GPU, and this would be profiled on `CPU`"),
         ("/profile 1 gpu=CPU", {"history": (asked(mode=Mode.PROFILE, case=2),)}, "A profile is already queued"),
         ("/cancel", {}, "nothing to cancel"),
-        ("/cancel gpu=H100", {"history": (asked(),)}, "nothing to cancel here on that board"),
+        ("/cancel gpu=H100", {"history": (asked(),)}, "nothing to cancel here on `H100`."),
+        ("/cancel gpu=cpu", {"history": (asked(),)}, "nothing to cancel here on `cpu`; did you mean 'CPU'?"),
+        ("/withdraw gpu=cpu", {"history": (asked(),)}, "no results to withdraw on `cpu`; did you mean 'CPU'?"),
         ("/check", {}, "needs write access"),
         ("/check", {"permission": Permission.WRITE}, "this pull request changes none"),
         ("/ci", {}, "needs write access"),
@@ -676,6 +678,11 @@ def test_a_comment_delivered_twice_requests_once() -> None:
 )
 def test_an_impossible_command_is_refused_with_the_reason(body: str, changes: dict[str, Any], words: str) -> None:
     assert words in refusal(decide(said(body), facts(**changes)))
+
+
+def test_cancel_works_after_the_pull_request_got_another_target() -> None:
+    elsewhere = contents(pull=pull(base_ref="release"))
+    assert ends(decide(said("/cancel"), facts(contents=elsewhere, history=(asked(),)))) == ["CPU ranked cancelled"]
 
 
 def test_cancel_spares_requests_made_after_the_comment() -> None:

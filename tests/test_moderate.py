@@ -312,6 +312,24 @@ def test_a_held_file_can_be_disqualified_by_name_and_restored_by_checksum(ledger
     assert not Moderated.after(ledger.moderations()).disqualified
 
 
+@pytest.mark.parametrize("decided", ["hold", "disqualify"])
+def test_an_authors_name_means_the_file_that_was_submitted_last(ledger, capsys, decided: str) -> None:
+    path = next(ledger.path.glob("judgements/vectoradd/CPU/alice/*.json"))
+    old = Judgement.from_json(path.read_text())
+    moderate("hold", old.checksum, *there(ledger))
+    if decided == "disqualify":
+        moderate("disqualify", ROW, *there(ledger))
+    newer = old.submission.model_copy(update={"digest": "f" * 64})
+    ledger.append(
+        old.model_copy(update={"submission": newer, "finished_at": old.finished_at + timedelta(days=3)}), "r2"
+    )
+    assert set(logins(ledger, capsys)) == {"alice", "bob"}
+    moderate("disqualify", ROW, *there(ledger))
+    assert "disqualify: 1 judgement of alice on vectoradd / CPU, file ffffffffffff" in capsys.readouterr().out
+    assert logins(ledger, capsys) == ["bob"]
+    assert (old.checksum in Moderated.after(ledger.moderations()).disqualified) is (decided == "disqualify")
+
+
 def test_a_number_that_is_one_accounts_id_and_anothers_login_is_refused(ledger, capsys) -> None:
     ledger.append_account(KnownAccount(user_id=99, login="12345", first_seen=datetime(2026, 11, 2, tzinfo=UTC)))
     moderate("ban", "12345", *there(ledger), code=2)

@@ -40,6 +40,8 @@ def test_every_verb_is_a_command_and_takes_boards(verb: Verb) -> None:
         ("It is ready.\r\n\r\n/rank gpu=H100\r\nThanks!", "/rank gpu=H100"),
         ("> Is it faster now?\n\n/benchmark", "/benchmark"),
         ("Hi\n\n```\n/test\n```\n/rank gpu=H100", "/rank gpu=H100"),
+        ("```py``` is nice\n/rank", "/rank"),
+        ("````md\n```\n/withdraw\n```\n/test\n`````  \n/rank", "/rank"),
     ],
 )
 def test_a_command_needs_a_line_of_its_own(body: str, command: str) -> None:
@@ -51,7 +53,8 @@ def test_a_command_needs_a_line_of_its_own(body: str, command: str) -> None:
     [
         "", "\n", "Nice!", "please /rank this", "> /rank", "    /rank", "/", "//rank", "/rank/", "/tmp/x is full", "/lgtm",
         "/r", "/close", "/assign @alice", "/ rank", "/rаnk", "```\n/rank\n```", "look:\n~~~\n/rank\n~~~", "a\n /rank",
-        " /rank", "a\r/rank", "Say\n\n    /rank", "- /rank", "> a\n> /rank",
+        " /rank", "a\r/rank", "````\n```\n/withdraw\n```\n````", "~~~\n```\n/rank\n```\n~~~",
+        "```\n```python\n/rank\n```", "~~~ `a`\n/rank", "Say\n\n    /rank", "- /rank", "> a\n> /rank",
     ],
 )  # fmt: skip
 def test_a_comment_without_a_command_is_conversation(body: str) -> None:

@@ -3,6 +3,7 @@
 kernelbot/first.yaml    a rewritten set: six problems that share files in the folder above
 """
 
+import ast
 import json
 import resource
 import shutil
@@ -22,6 +23,8 @@ from scripts.kernelbot.device_alias import cuda_lines, without_cuda
 from scripts.kernelbot.files import FoundTask
 from scripts.kernelbot.find_tasks import find_tasks, task_name
 from scripts.kernelbot.kind import why_script
+from scripts.kernelbot.needs import with_needs
+from scripts.kernelbot.objects import class_returned
 
 SETS = Path(__file__).parent / "kernelbot"
 SCALE = SETS / "first" / "scale_py"
@@ -367,6 +370,31 @@ def test_import_reports_each_bad_task_and_imports_the_others(tmp_path, capsys):
     assert sorted(path.name for path in (tmp_path / "tasks").glob("*/")) == ["replay", "scale_cu", "scale_v2"]
 
 
+def test_templates_and_the_tasks_files_get_names_of_their_own(tmp_path):
+    folder = own_set(tmp_path) / "first" / "scale_py"
+    (folder / "helper.py").write_text("HELPER = 1\n")
+    (folder / "second.py").write_text((folder / "template.py").read_text() + "# second\n")
+    text = (folder / "task.yml").read_text().replace("files:\n", "files:\n  - {name: template.py, source: helper.py}\n")
+    text = text.replace('Triton: "../scale_py/template.py"', 'C++: "template.py"\n  C--: "second.py"')
+    (folder / "task.yml").write_text(text)
+    (task,) = imported(tmp_path / "tasks", folder, "--gpu", "H100").values()
+    assert task.files["template.py"] == b"HELPER = 1\n"
+    names = {language: path.name for language, path in task.templates.items()}
+    assert names == {"Python": "template_python.py", "C++": "template_c.py", "C--": "template_c_2.py"}
+    assert task.templates["C--"].read_text().endswith("# second\n")
+
+
+def test_functions_that_call_each_other_twice_are_read_once():
+    calls = "".join(f"def f{n}():\n    return (f{n + 1}(), f{n + 1}())\n" for n in range(60))
+    module = ast.parse(f"{calls}def f60():\n    return Cache()\nclass Cache:\n    pass\n")
+    assert class_returned("f0", module, [module]) == "Cache"
+
+
+def test_a_sum_of_two_thousand_terms_needs_what_it_imports():
+    source = f"import triton\nx = {' + '.join(['1'] * 2000)}\ndef custom_kernel(data):\n    return data\n"
+    assert b"#!PULLRANK needs triton" in with_needs(source.encode(), ())
+
+
 SPOILED = {
     "a source outside": ({"task.yml": ("../../utils.py", "../../../outside.py")}, "leads out of problems/"),
     "a source that is no source": ({"task.yml": ("../../utils.py", "../../first.yaml")}, "is not a source file"),
@@ -384,6 +412,9 @@ SPOILED = {
     ),
     "Windows line ends": ({"reference.py": ("\n", "\r\n")}, "reference.py: has Windows line endings"),
     "Windows line ends in task.yml": ({"task.yml": ("\n", "\r\n")}, "task.yml:1: has Windows line endings"),
+    "a file that is a folder": (
+        {"task.yml": ('"name": "utils.py"', '"name": "examples"')}, "scale_py/examples/accepted: Not a directory",
+    ),
     "no functions and no program": (
         {"reference.py": ("ref_kernel", "right_kernel"), "task.yml": ('config:\n  main: "eval.py"\n', "")},
         "the referee cannot judge it (its reference.py has no ref_kernel), and it has no program that does",
@@ -452,6 +483,10 @@ SETS_AT_FAULT = {
     "an unknown key": ("name: Set\nproblms: []\n", "problms: unknown key; did you mean 'problems'?"),
     "no problems": ("name: Set\nproblems: []\n", "problems: must not be empty"),
     "a bad deadline": ("deadline: soon\nproblems: [{directory: a, name: a}]\n", ":1: deadline: must be a day, such as"),
+    "a deadline before all times": (
+        "deadline: '0001-01-01 00:00+14:00'\nproblems: [{directory: a, name: a}]\n", ":1: deadline: must be a day, such as",
+    ),
+    "a folder with a null byte": ('problems: [{directory: "a\\0", name: a}]\n', "problems[0].directory"),
     "a folder outside": ("problems: [{directory: ../up, name: a}]\n", ":1: '../up' leads out of"),
     "a missing folder": ("problems: [{directory: scal_py, name: a}]\n", "no task.yml in 'scal_py'; did you mean 'scale_py'?"),
     "a folder that was renamed": ("problems: [{directory: one/scale_py, name: a}]\n", "; did you mean 'scale_py'?"),

@@ -135,7 +135,8 @@ def _decide_judgements(
         about = f"{first.submission.login} on {first.task} / {first.gpu}"
         writer.write(decisions, f"{action.capitalize()} {about}")
         count = "1 judgement" if len(decisions) == 1 else f"{len(decisions)} judgements"
-        click.echo(f"{action}: {count} of {about}")
+        files = ", ".join(sorted({one.submission.digest[:12] for one in meant}))
+        click.echo(f"{action}: {count} of {about}, file {files}")
         _publish(writer)
 
 

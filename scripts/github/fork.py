@@ -142,12 +142,9 @@ class Fork:
 
     def _find_bases(self, head_sha: str) -> list[str]:
         git = self.fetch("--filter=tree:0", f"+HEAD:{_BASE}", head_sha)
-        try:
-            return git.run("merge-base", "--all", _BASE, head_sha, offline=True).decode().split()
-        except GitError as error:
-            if error.said.strip():
-                raise
-            return []
+        bases = _merge_bases(git, _BASE, head_sha)
+        before = _before_its_merge(git, head_sha) if bases == [head_sha] else ""
+        return _merge_bases(git, before, head_sha) if before else bases
 
     def fetch(self, *asked: str) -> Git:
         """Fetch into a new bare repository, so that earlier fetches do not affect what the server sends.
@@ -172,6 +169,25 @@ class Fork:
                 if attempt + 1 == TRIES:
                     raise
         return git
+
+
+def _merge_bases(git: Git, one: str, other: str) -> list[str]:
+    try:
+        return git.run("merge-base", "--all", one, other, offline=True).decode().split()
+    except GitError as error:
+        if error.said.strip():
+            raise
+        return []
+
+
+def _before_its_merge(git: Git, head_sha: str) -> str:
+    """The commit of the default branch into which a merge commit brought this head; "" if none did."""
+    since = f"{head_sha}..{_BASE}"
+    branch = git.run("rev-list", "--first-parent", since, offline=True).decode().split()
+    descendants = {*git.run("rev-list", "--ancestry-path", since, offline=True).decode().split()}
+    merges = [commit for commit in branch if commit in descendants]
+    parents = git.run("rev-parse", f"{merges[-1]}^@", offline=True).decode().split() if merges else []
+    return parents[0] if len(parents) > 1 and parents[0] != head_sha else ""
 
 
 def _merged(git: Git, ours: bytes, base: bytes, theirs: bytes) -> bytes | None:

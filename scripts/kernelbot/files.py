@@ -11,8 +11,9 @@ Only source files below one root are read, so that a stranger's task cannot name
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -117,7 +118,8 @@ class _TaskReader:
         rest = {key: value for key, value in keys.items() if key not in (*left_out, *_ImportedFiles.model_fields)}
         sources = self._check(rest, {key: value for key, value in keys.items() if key in _ImportedFiles.model_fields})
         files = self._files(sources)
-        templates, starters = self._templates(sources.templates or self._own_starter(str(keys.get("lang", "py"))))
+        named = sources.templates or self._own_starter(str(keys.get("lang", "py")))
+        templates, starters = self._templates(named, files)
         starters |= self._examples(f".{keys.get('lang', 'py')}")
         return Parts(
             keys=rest,
@@ -153,23 +155,30 @@ class _TaskReader:
         name, language = f"submission.{lang}", {"cu": "CUDA"}.get(lang, "Python")
         return {language: name} if (self.found.folder / name).is_file() else {}
 
-    def _templates(self, sources: Mapping[str, str]) -> tuple[dict[str, str], dict[str, bytes]]:
+    def _templates(self, sources: Mapping[str, str], taken: Collection[str]) -> tuple[dict[str, str], dict[str, bytes]]:
+        """The templates' names by language, and their texts by name; `taken` are the names of the task's own files."""
         names: dict[str, str] = {}
         texts: dict[str, bytes] = {}
         for language, source in sources.items():
             word = "_".join(re.findall(r"[a-z0-9]+", language.lower())) or "other"
-            names[language] = f"template{f'_{word}' if names else ''}{PurePosixPath(source).suffix}"
+            suffix = PurePosixPath(source).suffix
+            ends = chain([f"_{word}" if names else "", f"_{word}"], (f"_{word}_{number}" for number in count(2)))
+            free = (f"template{end}{suffix}" for end in ends)
+            names[language] = next(name for name in free if name not in texts and name not in taken)
             texts[names[language]] = self._read(names[language], source, ("templates", language))
         return names, texts
 
     def _examples(self, suffix: str) -> dict[str, bytes]:
         folder = self.found.folder
         ours = {f"examples/{path.name}": path.name for path in sorted(folder.glob("examples/[!._]*/"))}
-        return {
-            (name := f"examples/{verdict}/{path.name}"): self._read(name, f"{where}/{path.name}", ())
-            for where, verdict in (_EXAMPLES | ours).items()
-            for path in sorted((folder / where).glob(f"*{suffix}"))
-        }
+        found: dict[str, bytes] = {}
+        for where, verdict in (_EXAMPLES | ours).items():
+            for path in sorted((folder / where).glob(f"*{suffix}")):
+                name, source = f"examples/{verdict}/{path.name}", f"{where}/{path.name}"
+                if name in found:
+                    self.faults.add((), f"{source}: another example is called {name}, too; rename one of them")
+                found[name] = self._read(name, source, ())
+        return found
 
     def _read_program(self, name: str, source: str, place: Loc) -> bytes:
         """Read a program of the task, which must be valid Python; templates and examples need not be."""

@@ -53,14 +53,14 @@ def _deadline(value: object) -> str:
     text = re.sub(r" (\d):", r" 0\1:", text) if isinstance(text, str) else ""
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise ValueError(f"must be a day, such as 2027-03-01, or '2027-03-01 20:00', not {quote(value)}") from None
-    time = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
 
 
 class _Problem(Section):
-    directory: Annotated[str, Field(min_length=1)]
+    directory: Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]
     name: Annotated[str, Field(min_length=1)]
     deadline: Annotated[str, BeforeValidator(_deadline)] = ""
     gpus: tuple[GpuName, ...] = ()

@@ -71,7 +71,7 @@ def _needs_of(source: bytes, own: Collection[str]) -> Iterator[str]:
 
 def _required(node: ast.AST) -> Iterator[ast.AST]:
     """All nodes except those in `try`, whose imports are optional."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.Try):
-            yield child
-            yield from _required(child)
+    stack = [node]  # no recursion: a sum may have a thousand terms
+    while stack:
+        yield (node := stack.pop())
+        stack += [child for child in reversed([*ast.iter_child_nodes(node)]) if not isinstance(child, ast.Try)]

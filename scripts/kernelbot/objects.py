@@ -41,14 +41,18 @@ class _ObjectReader:
         self.functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
         self._open: set[str] = set()
         """Functions that are being read, to stop at recursive calls."""
+        self._read: dict[str, str] = {}
+        """What each function returns that was read: else calls of calls would take exponential time."""
 
     def returned(self, function: ast.FunctionDef) -> str:
         if function.name in self._open:
             return ""
+        if function.name in self._read:
+            return self._read[function.name]
         self._open.add(function.name)
         values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value]
         names = self._names_in(function)
-        made = self._first(values, names)
+        made = self._read[function.name] = self._first(values, names)
         self._open.remove(function.name)
         return made
 

@@ -28,7 +28,7 @@ def unpack(path: Path, into: Path) -> None:
     """Write the members of the zip at `path` into the empty folder `into`.  Raises TaskError: its faults."""
     try:
         with zipfile.ZipFile(path) as archive:
-            files = (info for info in archive.infolist() if not info.is_dir())
+            files = (info for info in archive.infolist() if not info.filename.endswith("/"))
             members = [info for info in files if not _RUBBISH & {*info.filename.split("/")}]
             if faults := list(_faults(members)):
                 raise TaskError("\n".join(f"{path}: {fault}" for fault in faults[:20]))

@@ -124,15 +124,18 @@ def _of_author(action: Action, board: Board, login: str, ledger: Ledger) -> list
     judgements = ledger.judgements(board.task.name, board.gpu).judgements
     place = f"{board.task.name} / {board.gpu}"
     own = [one for one in judgements if one.submission.login.lower() == login.lower()]
-    if action is Action.DISQUALIFY and (held := {file_of(one) for one in own if one.checksum in now.held}):
-        return [one for one in own if file_of(one) in held]
     if action in (Action.RESTORE, Action.RELEASE):
         removed = now.disqualified | now.held
         if found := [one for one in own if one.checksum in removed]:
             return found
         raise ModerationError(f"{login} has no removed judgements on {place}; `pullrank moderate list` shows all")
-    if row := standings(board, now.counted(judgements), allow_unwalled=True).find_row(login):
-        return list(row.judgements)
+    row = standings(board, now.counted(judgements), allow_unwalled=True).find_row(login)
+    files = [list(row.judgements)] if row else []
+    if action is Action.DISQUALIFY:
+        held = {file_of(one) for one in own if one.checksum in now.held.keys() - now.disqualified.keys()}
+        files += [[one for one in own if file_of(one) == file] for file in held]
+    if files:  # the one that was submitted last
+        return max(files, key=lambda judgements: judgements[0].finished_at)
     raise ModerationError(
         f"{login} is not ranked on {place}; `pullrank board {board.task.name} --gpu {board.gpu}` shows the rows, "
         "`pullrank moderate list` the removed judgements"

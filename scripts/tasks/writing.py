@@ -63,9 +63,12 @@ def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path |
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=tasks) as workshop:
         folder = Path(workshop).resolve() / "new"  # the task's own name may be unusable
-        lay_out(files, folder)
         try:
+            lay_out(files, folder)
             load_task(folder)
+        except OSError as error:
+            named = "/".join(Path(str(error.filename)).relative_to(folder).parts) if error.filename else name
+            raise TaskError(f"{display(shown or tasks / name)}/{named}: {error.strerror}") from None
         except TaskError as error:
             faults.append(str(error).replace(display(folder), display(shown or tasks / name)))
         if faults:

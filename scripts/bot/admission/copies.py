@@ -30,14 +30,17 @@ MAX_BYTES = 256 * 1024
 MIN_TOKENS = 200
 """A shorter file with other names may be a copy, or written twice by chance: about fifteen plain lines of
 Python."""
+LONGEST_CHAIN = 8
+"""How far `_root` looks: at each call of `f()()()…`, it would read all those before it."""
 MIN_VERBATIM = 100
 """The same for a file with the same names: about seven lines.  `torch.add` into the output is seventy tokens."""
 
 _QUOTED = r""" "(?:\\.|[^"\\\n])*"? | '(?:\\.|[^'\\\n])*'? """
 _C_COMMENT = r""" //[^\n]* | /\*.*?(?:\*/|\Z) """
 _PYTHON_ASIDE = re.compile(
-    rf""" \#[^\n]* | (\"{{3}}|'{{3}})(?:\\.|[^\\])*?(?:\1|\Z) | {_QUOTED} """, re.DOTALL | re.VERBOSE
+    rf""" \#[^\n]* | (\"{{3}}|'{{3}})(?:\\(?:.|\Z)|[^\\])*?(?:\1|\Z) | {_QUOTED} """, re.DOTALL | re.VERBOSE
 )
+"""Each alternative matches whatever follows, if need be to the end: else each quote would read the rest again."""
 _C_ASIDE = re.compile(rf"{_C_COMMENT} | {_QUOTED}", re.DOTALL | re.VERBOSE)
 _C_TOKEN = re.compile(
     rf"""(?P<layout> \s+ | {_C_COMMENT})
@@ -262,7 +265,9 @@ def _parts(node: ast.AST, tokens: _Tokens, functions: set[str]) -> Iterator[obje
                 yield (f"{keyword.arg}=", _CopyKind.TEXT)
                 keyword.arg = None
     yield (type(node).__name__, _CopyKind.TEXT)
-    for _, value in ast.iter_fields(node):
+    for name, value in ast.iter_fields(node):
+        if name == "type_params" and not value:  # Python 3.11 has no such field
+            continue
         yield from _field(value, _CopyKind.TEXT if isinstance(node, ast.ImportFrom) else _CopyKind.NAME)
 
 
@@ -286,13 +291,15 @@ def _field(value: object, kind: _CopyKind) -> Iterator[object]:
 
 def _root(node: ast.AST) -> str:
     """`kernel` of `kernel[grid](…)`, `tl` of `tl.load(…)`."""
-    while not isinstance(node, ast.Name):
+    for _ in range(LONGEST_CHAIN):
         match node:
+            case ast.Name(id=name):
+                return name
             case ast.Call(func=inner) | ast.Attribute(value=inner) | ast.Subscript(value=inner):
                 node = inner
             case _:
                 return ""
-    return node.id
+    return ""
 
 
 def _add_constant(value: object, tokens: _Tokens) -> None:

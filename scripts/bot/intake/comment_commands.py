@@ -13,9 +13,10 @@ A refusal is a reply to the comment.  Strangers get no reply, because every repl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
+from harness.records.errors import did_you_mean
 from harness.records.fields import Mode
 from scripts.bot.admission.admission import (
     Admission,
@@ -49,8 +50,9 @@ from scripts.bot.intake.events import CommentEvent
 from scripts.bot.intake.replies import COME_BACK, COME_BACK_AFTER_REMOVAL, HELP, WITHDRAWN, show
 from scripts.bot.intake.slash import Command, SlashError, Verb
 from scripts.bot.intake.withdrawals import ranked_beside, ranked_in, was_obeyed, withdraw
-from scripts.common.text import fence
+from scripts.common.text import fence, inline
 from scripts.github.pulls import Comment, Reaction
+from scripts.ledger.ledger import RequestStatus
 from scripts.ledger.request import EndState, Request
 
 _SAME_MOMENT, _SOONEST_PUSH = timedelta(seconds=5), timedelta(seconds=1)
@@ -77,13 +79,14 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
         return _check(event.comment, facts)
     if command.verb is Verb.CI:
         return _run_ci(facts)
-    if facts.pull.base_ref != event.default_branch:
-        raise Refused(f"This pull request does not target `{event.default_branch}`, so it is not judged.")
     require_welcome(facts.pull.author, facts.competition)
+    # The author may have changed the pull request's target since its judging began.
     if command.verb is Verb.CANCEL:
         return _cancel(event.comment, command.gpus, facts)
     if command.verb is Verb.WITHDRAW:
         return _withdraw(event.comment, command.gpus, facts)
+    if facts.pull.base_ref != event.default_branch:
+        raise Refused(f"This pull request does not target `{event.default_branch}`, so it is not judged.")
     change = find_entry(facts.contents, facts.competition)
     if not isinstance(change, SubmissionPath):
         raise Refused(f"This pull request does not change a submission, so `/{command.verb}` has nothing to do.")
@@ -160,7 +163,7 @@ def _cancel(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decisio
     if not ended and end_open(facts, EndState.CANCELLED, note, among=named):
         raise Refused("The open judgings here are newer than your comment. Comment `/cancel` again to cancel them.")
     if not ended:
-        raise Refused("There is nothing to cancel here" + (" on that board." if gpus else "."))
+        raise Refused(f"There is nothing to cancel here{_on_boards(gpus, facts.of_pull) if gpus else '.'}")
     return Decision(why=f"cancels {len(ended)}", endings=ended, reaction=Reaction.THUMBS_UP)
 
 
@@ -178,8 +181,8 @@ def _withdraw(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decis
     reason = f"Commented /withdraw on #{facts.pull.number}."
     taken_back = withdraw(facts, ranked, comment.created_at, name=name, note=note, reason=reason)
     if not taken_back:
-        where = f"in `{removed}`" if removed else "on the boards of this pull request"
-        raise Refused(f"You have no results to withdraw {'there' if gpus else where}.")
+        where = f" in `{removed}`." if removed else " on the boards of this pull request."
+        raise Refused(f"You have no results to withdraw{_on_boards(gpus, facts.history) if gpus else where}")
     merged = COME_BACK_AFTER_REMOVAL if removed else f"A merged file does not change.\n\n{COME_BACK}"
     return Decision(
         why=f"withdraws {len(taken_back.decisions)} judgements",
@@ -188,6 +191,13 @@ def _withdraw(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decis
         answer=f"{WITHDRAWN.format(taken_back.places)} {merged}\n",
         reaction=Reaction.THUMBS_UP,
     )
+
+
+def _on_boards(gpus: Sequence[str], asked: Iterable[RequestStatus]) -> str:
+    """The end of a sentence, as in `on H100.`, with the name that the author probably meant."""
+    known = sorted({status.request.gpu for status in asked})
+    near = (did_you_mean(gpu, known) for gpu in gpus if gpu not in known)
+    return f" on {' and '.join(map(inline, gpus))}{next(filter(None, near), '.')}"
 
 
 def _require_rankable(mode: Mode, gpus: Sequence[str], facts: EventFacts, admission: Admission) -> None:

@@ -42,7 +42,7 @@ _LAUNCHES = re.compile(
 )
 _GPU = re.compile(r"gpu=([A-Za-z0-9][A-Za-z0-9_.-]{0,63})")
 _LINE_END = re.compile(r"\r?\n")
-_CODE_FENCE = re.compile(r" {0,3}(```|~~~)")
+_CODE_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<rest>.*)")
 
 
 class SlashError(PullRankError):
@@ -113,12 +113,18 @@ def _read_line(line: str) -> Command | None:
 
 
 def _outside_code(lines: list[str]) -> list[str]:
-    """The lines outside of code fences; lines inside become empty."""
-    outside, in_code = [], False
+    """The lines outside of fenced code, as CommonMark defines it; lines inside become empty.
+
+    A fence ends at one of the same character, at least as long, with nothing behind it.
+    """
+    outside, opened = [], ""
     for line in lines:
-        is_fence = bool(_CODE_FENCE.match(line))
-        outside.append("" if in_code or is_fence else line)
-        in_code ^= is_fence
+        fence = _CODE_FENCE.match(line)
+        outside.append("" if opened or fence else line)
+        if fence and not opened:
+            opened = fence["fence"]
+        elif fence and fence["fence"].startswith(opened) and not fence["rest"].strip():
+            opened = ""
     return outside
 
 

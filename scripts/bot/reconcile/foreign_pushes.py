@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from scripts.bot.context import BotContext
 from scripts.common.git_command import GitError
 from scripts.common.text import inline
-from scripts.github.fork import Fork
+from scripts.github.fork import MAX_CHANGES, Fork
 from scripts.github.pulls import ACTIONS_BOT, MAX_LISTED, ChangedFile, GitHubError, Push
 from scripts.ledger.branch import BRANCH
 from scripts.ledger.moderation import Action
@@ -63,6 +63,8 @@ def _line(push: Push, fork: Fork) -> str:
         bans = any(_is_ban(fork, push.after, one.path) for one in changes if _is_added(one, _USUAL[:1]))
     except GitError:
         return f"{who}, and git cannot show what it changed: look at it"
+    if len(changes) >= MAX_CHANGES:
+        return f"{who}, which changed {MAX_CHANGES} files or more: look at all of them"
     usual = _USUAL_WITH_BAN if bans else _USUAL
     odd = [change for change in changes if not _is_added(change, usual)]
     named = ", ".join(inline(change.path, 120) for change in odd[:MAX_NAMED])

@@ -16,7 +16,7 @@ from scripts.bot.report.description import read_description
 from scripts.bot.report.outcome import JudgingOutcome, judge_job, seconds_of
 from scripts.bot.report.places import LedgerBoards
 from scripts.common.text import format_percent
-from scripts.github.pulls import PullRequest
+from scripts.github.pulls import ACTIONS_BOT, PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.description import CommitDescription
 from scripts.ledger.ledger import Ledger, RequestStatus
@@ -60,7 +60,7 @@ def record(
             if outcome.pull and (description := _description(request, outcome.pull, context, at)):
                 ledger.append_fact(description)
             if reason := _why_held(judgement, board, ledger, context):
-                ledger.append_fact(hold(judgement, reason, by=request.asked_by, at=at))
+                ledger.append_fact(hold(judgement, reason, by=ACTIONS_BOT.id, at=at))
         ending = outcome.ending(request, at)
         ledger.append_ending(request, ending)
         is_hopeful = ending.state is EndState.FAILED and not outcome.is_hopeless
