@@ -220,7 +220,7 @@ def test_everybody_may_submit_a_tasks_accepted_examples(example: Path) -> None:
         b"", b"\xff\xfe\0", b"x = (" * 15_000, b"-" * 90_000 + b"1", b"a" + b".a" * 20_000, b"f" + b"()" * 20_000,
         b"[a " + b"for a in b " * 5_000 + b"]", b"/*" * 20_000, b'R"(' * 20_000, b"f'{" * 100, b"'\\" * 20_000,
         b"0x" + b"f" * 40_000, b"lambda:" * 8_000 + b"1", b"x = '\\ud800'\n" * 2_000, b"#" * (MAX_BYTES + 1),
-        b"#\r\"\"\"\n" + b"\\'''\n" * 40_000 + b"\n\"\"\"\n# \\", b"x" + b"(1)(2)(3)()" * 8_000,
+        b"#\r\"\"\"\n" + b"\\'''\n" * 20_000 + b"\n\"\"\"\n# \\", b"x" + b"(1)(2)(3)()" * 8_000,
     ],
     ids=range(17),
 )  # fmt: skip

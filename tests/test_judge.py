@@ -27,11 +27,12 @@ from harness.records.verdict import Foul, Verdict
 from harness.referee import referee
 from harness.referee.sampling import SAMPLES, WARMUPS
 from harness.reference.reference import Reference
-from harness.rules import duel, game
+from harness.rules import duel, examine, game
 from harness.rules.context import Context
 from harness.rules.phase import SideFoul
 from harness.rules.quiet import Quiet
 from harness.sandbox.health import Health
+from harness.sandbox.player_handle import PlayerHandle
 from harness.task import task_file
 from harness.task.submission import Champion, Submission
 from harness.task.task import Baseline, load_task
@@ -104,7 +105,7 @@ def unsteady(monkeypatch):
         (AROUND.format("raise ValueError('odd')"), "RTE", "line 3: ValueError: odd"),
         (AROUND.format("return torch.ones(10**12)"), "MLE", "memory"),
         (AROUND.format("while True: pass"), "TLE",
-         "took more than 1 s. In the build, the first call with size: 1, seed: 11 did not end (compile_timeout: 10 s)."),
+         "took more than 1 s. In the build, the first call with size: 1, seed: 11 did not end, either. A call took more than 5 s."),
         (AROUND.format("return None"), "WA", "None"),
         (AROUND.format("return data[:0]"), "WA", "shape"),
         (AROUND.format("return data * float('nan')"), "WA", "nan"),
@@ -190,6 +191,37 @@ def test_a_hanging_import_ends_within_the_compile_timeout(board):
     judgement = verdict_of(hurried, GOOD + "while True: pass\n")
     assert judgement.verdict is Verdict.TIME_LIMIT_EXCEEDED
     assert judgement.cases[0].kind is CaseKind.BUILD
+
+
+@pytest.mark.parametrize(("limit", "kind"), [("compile_timeout_s", CaseKind.BUILD), ("test_timeout_s", CaseKind.TEST)])
+def test_processes_that_take_long_to_end_use_up_the_phase(board, monkeypatch, limit, kind):
+    end = PlayerHandle._end
+
+    def end_late(self, health):
+        time.sleep(2.5)
+        end(self, health)
+
+    monkeypatch.setattr(PlayerHandle, "_end", end_late)
+    monkeypatch.setattr(examine, "SLOW_END_S", 2.0)
+    hurried = replace(board, limits=replace(board.limits, **{limit: 2.4}))
+    judgement = verdict_of(hurried, GOOD)
+    assert (judgement.verdict, judgement.cases[-1].kind) == (Verdict.TIME_LIMIT_EXCEEDED, kind)
+    assert "s to end its processes; with that, this took more than 2.4 s." in judgement.message
+
+
+@pytest.mark.parametrize("act", ["raise Odd('odd')", "sys.exit(Hidden())", "raise Silent('x')"])
+def test_whatever_a_submission_raises_its_line_is_named(session, act):
+    classes = """
+import sys
+class Odd(BaseException): pass
+class Hidden:
+    def __repr__(self): raise KeyboardInterrupt
+class Silent(Exception):
+    def __str__(self): raise SystemExit
+"""
+    judgement = session.judge(submission(f"{classes}def custom_kernel(data):\n    {act}\n"), Mode.TEST)
+    assert judgement.verdict is Verdict.RUN_TIME_ERROR
+    assert judgement.message.startswith("line 9: ") and "_report_trouble" not in judgement.log
 
 
 def test_every_failing_test_is_reported(session):

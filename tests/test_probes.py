@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -352,6 +353,13 @@ def test_a_case_that_cannot_fit_is_refused_before_it_is_played(
     (unjudged,) = {one.message for one in found if one.is_unjudged}
     assert unjudged.startswith("not judged here: its inputs and answer do not fit into the memory that is left: inputs")
     assert not flaws(found)
+
+
+def test_attention_is_estimated_without_its_scores(tmp_path: Path) -> None:
+    attend = "torch.nn.functional.scaled_dot_product_attention(*3 * [data.view(1, 1, -1, 1)]).view(-1)"
+    of_one = board(tmp_path, KERNEL.replace("2 * data", attend))
+    case = replace(of_one.tests[0], params={**of_one.tests[0].params, "size": 2**16})
+    assert 0 < estimate_bytes(of_one, case) < 2**24, "its scores alone would take 2**34 bytes"
 
 
 def test_a_loop_that_ends_by_its_numbers_has_no_estimate_and_is_played(tmp_path: Path) -> None:

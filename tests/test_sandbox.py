@@ -135,7 +135,7 @@ def test_a_player_cannot_reach_outside_the_sandbox(sandbox, statement):
     [
         "ptrace(0, 0, 0, 0)", "unshare(0x10000000)", "mount(b'x', b'/tmp', b'tmpfs', 0, 0)", "umount2(b'/tmp', 0)",
         "prctl(1, 18, 0, 0, 0)", "prctl(4, 0, 0, 0, 0)", "fcntl(0, 10, 18)", "fcntl(0, 8, 2)",
-        "syscall(56, 0x10000000 | 17, 0, 0, 0, 0)", "syscall(56, 18, 0, 0, 0, 0)", "syscall(222, 0, 0, 0)",
+        "syscall(56, 0x10000000 | 17, 0, 0, 0, 0)", "syscall(56, 0x400 | 17, 0, 0, 0, 0)", "syscall(56, 18, 0, 0, 0, 0)", "syscall(222, 0, 0, 0)",
         "syscall(310, 1, 0, 0, 0, 0, 0)", "syscall(425, 8, 0)", "syscall(323, 0)", "syscall(321, 0, 0, 0)",
         "syscall(200, 2, 18)", "syscall(234, 2, 2, 18)", "syscall(1 << 30, 0)",
         "msgget(0, 0o1600)", "semget(0, 1, 0o1600)", "shmget(0, 4096, 0o1600)",

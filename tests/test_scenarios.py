@@ -448,7 +448,9 @@ def test_an_author_withdraws_from_one_board_and_stays_on_the_other(scene: Scene)
     scene.intake()
     for run in scene.waiting():
         scene.evaluate(run, of_its_board(scene))
-    assert "no results to withdraw on `A100`; did you mean 'H100'?" in say(scene, pull, scene.alice, "/withdraw gpu=A100")
+    assert "no results to withdraw on `A100`; did you mean 'H100'?" in say(
+        scene, pull, scene.alice, "/withdraw gpu=A100"
+    )
     assert "from `vectoradd` on `H100`." in say(scene, pull, scene.alice, "/withdraw gpu=H100")
     judgements = scene.judgements()
     left = Moderated.after(withdrawals(scene)).counted(judgements)

@@ -86,12 +86,12 @@ class _Player:
         status = 1
         try:
             packet = answer(command)
-        except Exception as error:
-            packet = write(_failure(error, self.entry))
         except SystemExit as error:
             status = 0 if error.code is None else error.code & 0xFF if isinstance(error.code, int) else 1
-            left = RuntimeError(f"called sys.exit({error.code!r})").with_traceback(error.__traceback__)
+            left = RuntimeError(f"called sys.exit({_shown(error.code)})").with_traceback(error.__traceback__)
             packet = write(_failure(left, self.entry))
+        except BaseException as error:
+            packet = write(_failure(error, self.entry))
         if len(packet) > MAX_MESSAGE:
             packet = write({"is": "done", "output": {"object": "a structure too large to describe"}})
         if os.getpid() != self.pid:
@@ -222,7 +222,13 @@ class _Player:
         return {key: self._build(item, scalars, views) for key, item in node["dict"]}
 
 
-def _failure(error: Exception, entry: str) -> dict[str, Any]:
+def _shown(value: object) -> str:
+    with contextlib.suppress(BaseException):  # its __repr__ may be the submission's code
+        return repr(value)
+    return "…"
+
+
+def _failure(error: BaseException, entry: str) -> dict[str, Any]:
     """Describe what the submission raised; the traceback starts at the submission's own first frame."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [number for number, frame in enumerate(frames) if frame.filename.startswith(entry)]
@@ -232,12 +238,12 @@ def _failure(error: Exception, entry: str) -> dict[str, Any]:
         # A submission that raises it by hand may put anything there.
         line = error.lineno if type(error.lineno) is int and 0 < error.lineno < 2**31 else None
     text, message = "", ""
-    with contextlib.suppress(Exception):  # an exception's __str__ is the submission's code
+    with contextlib.suppress(BaseException):  # an exception's __str__ is the submission's code
         message = str(error)
         text = "".join(traceback.format_list(frames[theirs[0] if theirs else len(frames) :]))
         if line is None and (named := re.findall(rf'File "{re.escape(entry)}/submission\.py", line ([0-9]+)', message)):
             line = int(named[-1][:9])  # torch.compile names it in its message only
-    with contextlib.suppress(Exception):  # its `__cause__` may be the submission's code, too
+    with contextlib.suppress(BaseException):  # its `__cause__` may be the submission's code, too
         text += _causes_of(error)
     message, text = _both_ends(message, MAX_TEXT), text[-MAX_TEXT:]
     if len(json.dumps(message + text)) > MAX_MESSAGE // 2:  # JSON spells one character with up to twelve bytes

@@ -19,8 +19,9 @@ resume the player after the referee has stopped it:
     one node's memory   mbind, set_mempolicy and set_mempolicy_home_node return 0 and do nothing: a node may run out of
                         memory although the machine has enough
     a slow end          sync and syncfs return 0 and do nothing: they wait for the host's disk and cannot be killed.
-                        Locks of open file descriptions: the kernel walks a file's locks each time that it closes the
-                        file, and a few children can have it close it a million times
+                        Locks of open file descriptions, and processes (not threads) that share their descriptors: the
+                        kernel walks a file's locks each time that it closes the file, a few children can have it close
+                        it a million times, and a lock ends only with the last who shares its descriptors
 
 Refused calls fail with EPERM, so honest code that only probes for a feature continues.
 Source of the format: linux/filter.h, linux/seccomp.h.
@@ -75,6 +76,7 @@ _MEMORY_POLICIES = ((237, 235), (238, 237), (450, 450))  # mbind, set_mempolicy,
 _SETRLIMIT, _PRLIMIT, _RLIMIT_CORE = (160, 164), (302, 261), 4
 
 _CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
+_CLONE_FILES, _CLONE_THREAD = 0x400, 0x10000
 _EXIT_SIGNALS = (0, 17)  # none (a thread), SIGCHLD
 _SET_PDEATHSIG = 1
 _PRCTL_REFUSED = (4, 22, 62)  # SET_DUMPABLE, SET_SECCOMP, SCHED_CORE
@@ -157,7 +159,8 @@ def _clone_checks(action: int) -> list[_Instruction]:
     # The low byte of the flags is the exit signal, except for 0x80, the bit of CLONE_NEWTIME (in clone3 only).
     new_namespace = [(_JUMP_SET, 0, 1, _CLONE_NEW_ANY), (_RETURN, 0, 0, action)]
     allowed = [instruction for signal in _EXIT_SIGNALS for instruction in _when_equal(signal, _ALLOW)]
-    return [*new_namespace, (_AND, 0, 0, 0xFF), *allowed, (_RETURN, 0, 0, action)]
+    shared = [(_JUMP_SET, 0, 2, _CLONE_FILES), (_JUMP_SET, 1, 0, _CLONE_THREAD), (_RETURN, 0, 0, action)]
+    return [*new_namespace, *shared, (_AND, 0, 0, 0xFF), *allowed, (_RETURN, 0, 0, action)]
 
 
 def _core_limit_checks(action: int) -> list[_Instruction]:

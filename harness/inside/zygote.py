@@ -28,6 +28,7 @@ import signal
 import socket
 import sys
 import tempfile
+import traceback
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -280,7 +281,11 @@ def _become_player(
     from harness.inside import player
 
     library = os.path.join(os.environ["PULLRANK_BUILD"], f"{setup.cache}.so")
-    player.main(control, entry, library, options.threads, options.device, options.driver)
+    try:
+        player.main(control, entry, library, options.threads, options.device, options.driver)
+    except BaseException:  # the keeper's code must not run in a player
+        traceback.print_exc()
+        os._exit(1)
     os._exit(0)
 
 

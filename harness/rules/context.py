@@ -163,7 +163,8 @@ class Context:
         self._fouled.setdefault(entry.name, player)
 
     def _keep_log(self, entry: PlayerFiles, player: PlayerHandle) -> None:
-        if player.log and self._fouled.get(entry.name, player) is player:
+        fouled = self._fouled.get(entry.name)
+        if fouled is player or (not fouled and player.log):
             self.logs[entry.name] = player.log[-MAX_MESSAGE:]
 
     def probe(self, cases: list[Case]) -> None:

@@ -18,6 +18,9 @@ from harness.sandbox.sandbox import PlayerFiles
 from harness.task.compile import Recipe
 from harness.task.task import Case
 
+SLOW_END_S = 5.0
+"""Linux frees the largest memory that a player may have in about two seconds."""
+
 
 def examine(
     context: Context, entry: PlayerFiles, cases: list[Case], *, label: str = "", until_failure: bool = False
@@ -81,11 +84,19 @@ def _try_cases(
                     referee.call(case.params, context.seed(), deadline, checked=False)
                 except Foul as error:  # it will happen again, and be reported, when its case is played
                     if building and error.verdict is Verdict.TIME_LIMIT_EXCEEDED:
-                        context.unbuilt[entry.name] = case.name
+                        context.unbuilt[entry.name] = f"{case.name} did not end, either. {error.message}"
                     break
         except Foul as error:
             return error
-    return None
+    return _slow_end(context.board.limits.compile_timeout_s, deadline, player)
+
+
+def _slow_end(limit_s: float, deadline: Deadline, player: PlayerHandle) -> Foul | None:
+    """The foul of a player that has used up a phase by how long it took to measure its memory and end its processes."""
+    if not deadline.is_over or player.extra_s < SLOW_END_S:
+        return None
+    message = f"It took {player.extra_s:.0f} s to end its processes; with that, this took more than {limit_s:g} s."
+    return Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
 
 
 def _compile(context: Context, entry: PlayerFiles, recipe: Recipe) -> Foul | None:
@@ -131,6 +142,9 @@ def _play_tests(context: Context, entry: PlayerFiles, label: str, *, until_failu
                 results.append(played)
                 if until_failure and played.verdict is not Verdict.ACCEPTED:
                     return results
+        foul = _slow_end(limits.test_timeout_s, deadline, player)
+        if foul and (last := results[-1]).verdict is Verdict.ACCEPTED:
+            results[-1] = CaseResult.of(CaseKind.TEST, last.params, foul, last.seconds, seed=last.seed)
     for case in waiting:
         message = f"Not played: the tests together took more than {limits.test_timeout_s:g} s."
         foul = Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
@@ -158,19 +172,13 @@ def _play_tests_with(
         except Foul as error:
             foul = error
             if foul.verdict is Verdict.TIME_LIMIT_EXCEEDED and entry.name in context.unbuilt:
-                foul = Foul(foul.verdict, f"{foul.message} {_said_of_build(context, entry)}")
+                said = f"In the build, the first call with {context.unbuilt[entry.name]}"
+                foul = Foul(foul.verdict, f"{foul.message} {said}")
         seconds, digests = time.monotonic() - start, None if foul else referee.digests
         yield CaseResult.of(CaseKind.TEST, case.params, foul, seconds, seed=seed, digests=digests)
         if foul and foul.verdict is not Verdict.WRONG_ANSWER:
             context.keep_log_of_foul(entry, player)
             break
-
-
-def _said_of_build(context: Context, entry: PlayerFiles) -> str:
-    limit_s = context.board.limits.compile_timeout_s
-    return (
-        f"In the build, the first call with {context.unbuilt[entry.name]} did not end (compile_timeout: {limit_s:g} s)."
-    )
 
 
 def _test_seed(context: Context, case: Case, index: int) -> int:
