@@ -124,7 +124,7 @@ def test_the_doctor_compares_this_machine_with_the_judge_of_a_board(season, site
     else:
         assert re.search(rf"differs +torch +{re.escape(newest.machine.torch)} +{re.escape(here['torch'])}", local)
         machine = newest.machine
-        assert f"The judge was {machine.device} with {machine.cpu}, {machine.cores} cores, on" in local
+        assert f"The judge: {machine.device} with {machine.cpu}, {machine.cores} cores; it last judged on" in local
 
 
 def test_the_doctor_compares_every_machine_and_lists_headers_that_only_the_judge_knows(
@@ -139,7 +139,7 @@ def test_the_doctor_compares_every_machine_and_lists_headers_that_only_the_judge
         ledger.append(judgement, f"made-{number}")
     words = ["doctor", "--board", "H100", "--ledger", str(ledger.path)]
     told = printed(capsys, *words)
-    assert told.index("The judge was NVIDIA H100 NVL") < told.index(f"The judge was {first.machine.device} with")
+    assert told.index("The judge: NVIDIA H100 NVL") < told.index(f"The judge: {first.machine.device} with")
     assert re.search(r"unknown +cutlass +4\.3\.0 +—", told)
     facts = json.loads(printed(capsys, *words, "--json"))
     assert facts["software"][-1] == {"name": "cutlass", "judge": "4.3.0", "here": None}
@@ -433,25 +433,25 @@ def hostile(
 
 
 @pytest.mark.parametrize(
-    ("content", "status", "headers", "message"),
+    ("content", "status", "headers", "message", "code"),
     [
-        (b"<html>", 200, (), "is not a file of a PullRank site"),
-        (b'{"boards": [{"task": "../../etc"}]}', 200, (), "is not a file of a PullRank site"),
-        (b'{"boards": ' + b"[" * 100_000, 200, (), "is not a file of a PullRank site"),
-        (b"", 404, (), "is not a PullRank site"),
-        (b"", 503, (), "answers 503; try again later"),
-        (b"", 302, (("Location", "ftp://127.0.0.1/x"),), "redirects away from https"),
-        (b"{", 200, (("Content-Length", "99"),), "cannot be read"),
+        (b"<html>", 200, (), "is not a file of a PullRank site", 2),
+        (b'{"boards": [{"task": "../../etc"}]}', 200, (), "is not a file of a PullRank site", 2),
+        (b'{"boards": ' + b"[" * 100_000, 200, (), "is not a file of a PullRank site", 2),
+        (b"", 404, (), "is not a PullRank site", 2),
+        (b"", 503, (), "answers 503; try again later", 3),
+        (b"", 302, (("Location", "ftp://127.0.0.1/x"),), "redirects away from https", 2),
+        (b"{", 200, (("Content-Length", "99"),), "cannot be read", 3),
     ],
 )
-def test_a_hostile_site_gets_one_message(capsys, content, status, headers, message) -> None:
+def test_a_hostile_site_gets_one_message(capsys, content, status, headers, message, code) -> None:
     with serving(hostile(content, status, headers)) as url:
-        said = printed(capsys, "board", "matmul", "--site", url, code=2)
+        said = printed(capsys, "board", "matmul", "--site", url, code=code)
     assert message in said and "Traceback" not in said
 
 
 def test_an_unreachable_site_gets_one_message(capsys) -> None:
-    assert "cannot be read" in printed(capsys, "board", "matmul", "--site", "http://127.0.0.1:9", code=2)
+    assert "cannot be read" in printed(capsys, "board", "matmul", "--site", "http://127.0.0.1:9", code=3)
 
 
 def test_text_from_a_hostile_site_cannot_control_the_terminal(season, capsys) -> None:

@@ -21,6 +21,7 @@ import click
 import pytest
 from rich.console import Console
 
+from harness.gpu.gpu_nodes import find_gpus
 from harness.processes.freezer import children
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
@@ -132,6 +133,8 @@ def test_help_is_quick_and_loads_no_command():
         (["task", "show", "nothing"], 2, "no task 'nothing'"),
         (["task", "template", "vectoradd", "--language", "Pyton"], 2, "did you mean 'Python'?"),
         (["task", "check", "{folder}"], 2, "no task.yml in"),
+        (["task", "check", "tasks"], 2, "no task.yml in tasks; name the folders in it: tasks/*"),
+        (["task", "check", "tasks/sort/task.yml"], 2, "name the task's folder, not its task.yml"),
         (["task", "check", "nothing", "nowhere"], 2, "no task 'nowhere'"),
         (["board", "vectoradd", "--gpu", "CPV", "--ledger", "{ledger}"], 2, "did you mean 'CPU'?"),
         (["board", "vectoradd", "--ledger", "tests/judgements"], 2, "this folder is no ledger"),
@@ -231,10 +234,23 @@ def test_the_tasks_are_listed_for_people_and_for_scripts(capsys):
     assert [task["name"] for task in listed] == sorted(path.parent.name for path in ROOT.glob("tasks/*/task.yml"))
 
 
+def test_a_gpu_of_the_settings_that_no_task_names_is_reported(tmp_path, capsys):
+    shutil.copytree(TINY, tmp_path / "tasks/tiny")
+    task = (tmp_path / "tasks/tiny/task.yml").read_text().replace("gpus: [CPU]", "gpus: [CPU, H100]")
+    (tmp_path / "tasks/tiny/task.yml").write_text(task)
+    (tmp_path / ".github").mkdir()
+    machine = "{runs_on: [self-hosted, x]}"
+    (tmp_path / ".github/pullrank.yml").write_text(f"gpus:\n  H10O: {machine}\n  V200: {machine}\n  H100: {machine}\n")
+    assert run(["tasks", "--tasks", str(tmp_path / "tasks")]) == 0
+    said = capsys.readouterr().out
+    assert "gpus.H10O: no task has this board; did you mean 'H100'?" in said
+    assert "gpus.V200: no task has this board; name it in the `gpus:`" in said and "gpus.H100" not in said
+
+
 def test_a_task_is_shown_with_its_cases_and_its_editions(capsys):
     assert run(["task", "show", "vectoradd"]) == 0
     shown = capsys.readouterr().out
-    assert "size: 127" in shown
+    assert "size: 127" in shown and "Ranked by the geometric mean of the benchmarks." in shown
     assert "H100" in shown
     assert run(["task", "show", "vectoradd", "--json"]) == 0
     boards = json.loads(capsys.readouterr().out)["boards"]
@@ -303,6 +319,26 @@ def test_each_test_gets_a_line_and_the_files_output_is_sanitized(tmp_path, capsy
     assert re.search(r"WA\s+size: 100, seed: 12\s+output\[0\] is", said.out)
     assert "\\x1b[31mred" in said.out
     assert "test 2 of 2" in said.err
+
+
+def test_a_traceback_is_printed_once_and_an_accepted_files_output_too(tmp_path, capsys):
+    file = submission(tmp_path, "def custom_kernel(data):\n    raise ValueError('odd')\n")
+    assert run(["test", str(file), "--task-dir", str(TINY), *UNWALLED]) == 1
+    said = capsys.readouterr().out
+    assert said.count("line 2: ValueError: odd") == 2 and said.count("in custom_kernel") == 1
+    file = submission(tmp_path, "def custom_kernel(data):\n    print('shape', data.shape)\n    return data + 1\n")
+    assert run(["test", str(file), "--task-dir", str(TINY), *UNWALLED]) == 0
+    assert "shape torch.Size([100])" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
+@pytest.mark.parametrize("command", [["test"], ["rank", "--json"], ["duel", "{}"]])
+def test_a_file_for_a_gpu_is_refused_without_one_with_the_way_out(command, tmp_path, capsys):
+    file = submission(tmp_path, "def custom_kernel(data):\n    return data\n")
+    words = [command[0], str(file), *(word.format(file) for word in command[1:])]
+    assert run([*words, "--task", "vectoradd", "--gpu", "H100", *UNWALLED]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "To judge it here, add `--gpu CPU`. `pullrank submit FILE --draft` runs it on a machine for H100." in said
 
 
 @pytest.mark.parametrize(

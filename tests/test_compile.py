@@ -221,7 +221,10 @@ def test_a_missing_function_is_named() -> None:
         def bind(library: ctypes.CDLL) -> object:
             return library.no_such_function
 
-    with pytest.raises(AttributeError, match=r'no function no_such_function; define it, with extern "C" before it'):
+    with pytest.raises(
+        AttributeError,
+        match=r'no function no_such_function; define it with the types in task.h, and with extern "C" before it',
+    ):
         load_kernel(Adapter, "libc.so.6")
 
 

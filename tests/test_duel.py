@@ -6,6 +6,7 @@ The two files differ so much, or are so wrong, that noise of the machine does no
 import json
 import re
 import time
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def test_a_duels_json_has_both_judgements_every_sample_and_the_decision(slow_aga
     assert case["ratio"]["value"] == pytest.approx(found["ratio"]["value"])
     assert case["a_us"] > case["b_us"]
     assert len(case["a"]) == len(case["b"]) == 2 * DUEL_LOOKS[0]
-    assert found["decision"].startswith("B is faster: speedup ")
+    assert found["decision"].startswith("B is faster: speedup ") and found["faster"] == "B"
 
 
 def test_a_duels_table_shows_times_speedup_and_decision(slow_against_good):
@@ -205,6 +206,18 @@ def test_a_foul_other_than_time_is_the_playing_sides_fault(over, board):
     with pytest.raises(SideFoul) as caught:
         end(over, board.benchmarks[0], "A", 0, Verdict.WRONG_ANSWER)
     assert (caught.value.side, caught.value.foul.message) == ("A", "what it did")
+
+
+def test_a_duel_without_a_winner_names_none(slow_against_good):
+    (case,) = slow_against_good.duel.cases
+    case = case.model_copy(update={"champion": case.challenger})
+    ratio = Interval(low=0.98, value=1.01, high=1.04)
+    even = slow_against_good.duel.model_copy(update={"ratio": ratio, "cases": (case,)})
+    found = replace(slow_against_good, duel=even)
+    file = StringIO()
+    show(found, (Path("slow.py"), Path("good.py")), Console(file=file, width=120))
+    assert re.search(r"1\.000× to 1\.000× +– *\n", file.getvalue())
+    assert facts(found)["faster"] is None
 
 
 @pytest.mark.parametrize(

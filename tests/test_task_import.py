@@ -404,8 +404,8 @@ SPOILED = {
     "an unknown key": ({"task.yml": ("test_timeout", "test_timout")}, ":20: test_timout: unknown key; did you mean"),
     "a float list": ({"task.yml": ('"factor": 3', '"factor": [1.5]')}, "tests[0].factor: must be a number, a word"),
     "a wrong number": ({"task.yml": ("60", "soon")}, "test_timeout: must be a number, not 'soon'"),
-    "a reference that is no Python": ({"reference.py": ("def ref_kernel(", "def ref_kernel((")}, "scale_py/reference.py:13: not Python 3."),
-    "a file from above that is no Python": ({"../../utils.py": ("import", "import import")}, "utils.py:3: not Python 3."),
+    "a reference that is no Python": ({"reference.py": ("def ref_kernel(", "def ref_kernel((")}, "scale_py/reference.py:13: not valid Python 3."),
+    "a file from above that is no Python": ({"../../utils.py": ("import", "import import")}, "utils.py:3: not valid Python 3."),
     "a file that stands twice": (
         {"task.yml": ('"name": "task.py"', '"name": "reference.py"')},
         "task.yml:5: files[3].name: 'reference.py' is listed twice",
@@ -513,7 +513,7 @@ def test_all_faults_of_a_set_are_reported_at_once(tmp_path, capsys):
     for fault in (
         "set.yaml:1: deadline: must be a day", "set.yaml:5: problems[2].nmae: unknown key; did you mean 'name'?",
         "set.yaml:4: no task.yml in 'first/scal_cu'; did you mean 'first/scale_cu'?",
-        "scale_py/reference.py:1: not Python 3.", "set.yaml:6: its name appears twice in the set",
+        "scale_py/reference.py:1: not valid Python 3.", "set.yaml:6: its name appears twice in the set",
     ):  # fmt: skip
         assert said.count(fault) == 1, (fault, said)
 
@@ -530,7 +530,7 @@ def test_a_name_that_is_taken_hides_no_other_fault(tmp_path, capsys):
     (folder / "reference.py").write_text("def (:\n")
     assert run(again) == 2
     said = capsys.readouterr().err
-    assert "scale_py exists already" in said and "reference.py:1: not Python 3." in said
+    assert "scale_py exists already" in said and "reference.py:1: not valid Python 3." in said
     assert sorted(path.name for path in out.iterdir()) == ["scale_py", "task.schema.json"]
 
 
@@ -646,7 +646,7 @@ OLD_AT_FAULT = {
     "no name": (OLD, [], "add --name NAME"),
     "no check": (OLD.replace("check_implementation", "check"), ["--name", "a"], "no check_implementation; a task in a single"),
     "arguments": (OLD.replace("generate_input()", "generate_input(size)"), ["--name", "a"], "needs size"),
-    "no Python": ("a = 1\ndef (", ["--name", "a"], "reference_code.py:2: not Python 3."),
+    "no Python": ("a = 1\ndef (", ["--name", "a"], "reference_code.py:2: not valid Python 3."),
 }  # fmt: skip
 
 

@@ -221,7 +221,7 @@ def test_a_reference_that_does_not_load_is_reported_once(tree, capsys):
 def test_a_syntax_error_is_reported_before_anything_runs(tree, capsys):
     (tree / "tiny" / "reference.py").write_text("raise SystemExit('was run')\ndef (:\n")
     assert run(["task", "check", "--static", str(tree / "tiny")]) == 2
-    assert "tiny/reference.py:2: not Python 3." in capsys.readouterr().err
+    assert "tiny/reference.py:2: not valid Python 3." in capsys.readouterr().err
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")

@@ -18,7 +18,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
-from harness.records.errors import JudgeError
+from harness.records.errors import JudgeError, NoGpuError
 
 Vendor = Literal["nvidia", "amd"]
 
@@ -199,7 +199,7 @@ def require_gpus(world_size: int = 1) -> list[GpuNode]:
         raise JudgeError(f"the judge is assigned {named[:60]}: {NO_MIG}")
     gpus = assigned(find_gpus(), os.environ)
     if not gpus:
-        raise JudgeError(
+        raise NoGpuError(
             "no GPU found on this machine: there is neither /dev/nvidia0 nor /dev/kfd with a render node, or "
             "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container the GPU's devices"
         )

@@ -58,7 +58,8 @@ class _Library(ctypes.CDLL):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            raise AttributeError(f'no function {name}; define it, with extern "C" before it') from None
+            message = f'no function {name}; define it with the types in task.h, and with extern "C" before it'
+            raise AttributeError(message) from None
 
 
 def load_kernel(adapter: Any, library: str) -> Any:

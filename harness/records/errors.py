@@ -37,6 +37,10 @@ class JudgeError(PullRankError):
     exit_code = 3
 
 
+class NoGpuError(JudgeError):
+    """This machine has no GPU, and the board is for one."""
+
+
 class MemoryShortage(JudgeError):
     """The referee found too little memory: the case is too large, or something else holds the machine's memory."""
 

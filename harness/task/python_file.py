@@ -22,7 +22,7 @@ def require_python(path: Path, content: bytes, faults: Faults) -> None:
         faults.add_elsewhere(path, f"not UTF-8: byte 0x{content[error.start]:02x}; save it as UTF-8", line=line)
     except SyntaxError as error:
         # Syntax of a newer Python is not a mistake, so the message names the version.
-        message = f"not Python {sys.version_info.major}.{sys.version_info.minor}: {error.msg}"
+        message = f"not valid Python {sys.version_info.major}.{sys.version_info.minor}: {error.msg}"
         faults.add_elsewhere(path, message, line=error.lineno or 1)
     except (ValueError, RecursionError, MemoryError) as error:  # ValueError: null bytes, before Python 3.12
         faults.add_elsewhere(path, f"cannot be read as Python: {str(error) or 'nested too deeply'}")

@@ -35,7 +35,7 @@ EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")
 """Numbers such as 1e3, which YAML 1.1 takes for text."""
 _HINTS = {
     "mapping values are not allowed": "text that contains ': ' needs quotes",
-    "cannot start any token": "text that begins with @, % or ` needs quotes",
+    "cannot start any token": "text that begins with @, % or ` needs quotes; if it continues a text, indent it",
     "found another document": "remove the '---'",
     "did not find expected": "is a bracket or a quote left open?",
 }

@@ -261,7 +261,7 @@ def _accepted_wholesale(reference: Reference, board: Board, tests: Sequence[_Pla
         dtype = str(less).removeprefix("torch.")
         message = (
             f"accepts the output of ref_kernel in {dtype}; tighten the tolerance, or set `work: {{dtype: {dtype}}}`, "
-            "whose peak is then used for % of roofline"
+            "whose peak the hardware's limit then uses"
         )
         yield ProbeFinding(where="all tests", message=message, is_fault=False)
 

@@ -116,7 +116,8 @@ class SiteSource:
         gpus = self._gpus(task)
         gpu = gpu or ("CPU" if "CPU" in gpus else gpus[0])
         if gpu not in gpus:
-            raise TaskError(f"{task} has no board {gpu!r}{did_you_mean(gpu, gpus)}; there are: {', '.join(gpus)}")
+            near = did_you_mean(gpu, gpus) or f"; there are: {', '.join(gpus)}"
+            raise TaskError(f"{task} has no board {gpu!r}{near}")
         return self._read(task, gpu)
 
     def boards_of_task(self, task: str) -> Sequence[BoardFacts]:
@@ -141,8 +142,8 @@ class SiteSource:
         if gpus := [board.gpu for board in boards if board.task == task]:
             return gpus
         known = sorted({board.task for board in boards})
-        near = did_you_mean(task, known)
-        raise TaskError(f"no task {task!r} on {self._address}{near}; there are: {', '.join(known) or 'none'}")
+        near = did_you_mean(task, known) or f"; there are: {', '.join(known) or 'none'}"
+        raise TaskError(f"no task {task!r} on {self._address}{near}")
 
     def _read(self, task: str, gpu: str) -> BoardFacts:
         if not (found := find_facts(BoardFacts, self._address, task, gpu, "board.json")):

@@ -28,7 +28,13 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class SiteError(PullRankError):
-    """The site cannot be read, or is not a PullRank site."""
+    """The address is wrong, or this is not a PullRank site."""
+
+
+class SiteFailed(SiteError):
+    """The site cannot be read now."""
+
+    exit_code = 3
 
 
 def site_address(url: str) -> str:
@@ -108,9 +114,9 @@ def _fetch(url: str, limits: RequestLimits = LIMITS, *, same_host: bool = False)
     except BadRedirect as error:
         raise SiteError(f"{url} {error}; use the new address if you trust it") from None
     except RequestFailed as error:
-        raise SiteError(f"{url} cannot be read ({error}); is the address right? If it is, try again later") from None
+        raise SiteFailed(f"{url} cannot be read ({error}); is the address right? If it is, try again later") from None
     if answer.status == 404:
         return None
     if not answer.is_ok:
-        raise SiteError(f"{url}: the site answers {answer.status}; try again later")
+        raise SiteFailed(f"{url}: the site answers {answer.status}; try again later")
     return answer.content

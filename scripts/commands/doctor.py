@@ -94,8 +94,9 @@ def _print_versions(judge: MachineFacts, versions: list[Version]) -> None:
         words = (one.state, one.name, one.judge or "—", one.here or "—")
         made.add_row(*map(cell, words), style="yellow" if one.state == "differs" else "dim")
     console().print(made)
-    host = f" with {plain(judge.cpu)}, {judge.cores} cores" if judge.cpu else ""
+    cpu = "" if judge.cpu == judge.device else f" with {plain(judge.cpu)}"
+    host = f"{cpu}, {judge.cores} cores" if judge.cpu else ""
     click.echo(
-        f"\nThe judge was {plain(judge.device)}{host}, on {judge.last_at:%Y-%m-%d}. "
+        f"\nThe judge: {plain(judge.device)}{host}; it last judged on {judge.last_at:%Y-%m-%d}. "
         "Other versions may be faster or slower."
     )

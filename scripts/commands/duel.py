@@ -67,7 +67,7 @@ def duel(
     from harness.judge import duel as play
 
     looks = (blocks,) if blocks else DUEL_LOOKS
-    with Display(console(stderr=True)) as display:
+    with judge_file.suggesting_other_machines(board), Display(console(stderr=True)) as display:
         display.begin(f"{a.name} against {b.name} on {board.task.name} / {board.gpu}")
         dueled = play(board, files[a], files[b], looks=looks, sandbox=sandbox, on_progress=display.show)
     if as_json:
@@ -111,11 +111,13 @@ def _speedups(ratio: Interval) -> str:
 
 
 def facts(dueled: DuelResult) -> dict[str, Any]:
-    """A duel as JSON: both judgements, then the times in microseconds."""
+    """A duel as JSON: both judgements, then the times in microseconds.  `ratio` is A's time over B's."""
     made: dict[str, Any] = {side: json.loads(one.to_json()) for side, one in (("a", dueled.a), ("b", dueled.b))}
     if found := dueled.duel:
         made["cases"] = [_case_facts(case) for case in found.cases]
         made["ratio"] = found.ratio.model_dump()
+        side, least = _faster(found.ratio)
+        made["faster"] = side if is_faster(least) else None
         made["decision"] = decision(found.ratio)
     return made
 
@@ -155,7 +157,7 @@ def _cases_table(found: Duel) -> Table:
             format_us(_median_us(case.champion)),
             format_speedup(least.value),
             _speedups(least),
-            side,
+            side if is_faster(least) else "–",
         )
     return made
 

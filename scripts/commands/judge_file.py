@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.records.counters import MAX_LAUNCHES, MAX_REGEX, MAX_SKIP, Counters, LaunchFilter, find_regex_fault
-from harness.records.errors import SubmissionError
+from harness.records.errors import NoGpuError, SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.profile import Profile
@@ -46,7 +47,8 @@ from scripts.standings.profiles import (
 )
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
 
-_LOG_LINES = 30
+_LOG_LINES, _FEW_LOG_LINES = 30, 10
+"""How much of its output is shown of a file that was not accepted, and of one that was."""
 _BENCHMARK_NEXT = {Mode.TEST: "", Mode.PROFILE: ", once you have changed it"}
 """The modes after which `pullrank benchmark` is the next step, and the words added to that suggestion."""
 
@@ -263,7 +265,7 @@ def judge_here(
 
     if launches:
         require_launch_choice(board)
-    with Display(console(stderr=True)) as display:
+    with suggesting_other_machines(board), Display(console(stderr=True)) as display:
         display.begin(f"{name} on {board.task.name} / {board.gpu}")
         return judge(
             board,
@@ -275,6 +277,17 @@ def judge_here(
             profiled=profiled,
             launches=launches,
         )
+
+
+@contextmanager
+def suggesting_other_machines(board: Board) -> Iterator[None]:
+    """Say what to do if this machine has no GPU: the same call would fail again."""
+    try:
+        yield
+    except NoGpuError as error:
+        here = " To judge it here, add `--gpu CPU`." if "CPU" in board.task.gpus else ""
+        there = f" `pullrank submit FILE --draft` runs it on a machine for {board.gpu}."
+        raise SubmissionError(f"{error}.{here}{there if is_of_competition(board.task) else ''}") from None
 
 
 def requested_gpus(submission: Submission) -> tuple[str, ...]:
@@ -343,6 +356,7 @@ def show(judgement: Judgement, stdout: Console, roofline: Roofline = NO_ROOFLINE
             stdout.print(claim_sentence(judgement), soft_wrap=True)
         if judgement.verdict is not Verdict.ACCEPTED:
             _show_trouble(judgement, stdout)
+        _show_output(judgement, stdout)
     seconds = (judgement.finished_at - judgement.started_at).total_seconds()
     walls = ", without a sandbox: it cannot rank" if is_unwalled(judgement) else ""
     stdout.print(
@@ -372,7 +386,7 @@ def _show_profiles(judgement: Judgement, stdout: Console, roofline: Roofline) ->
 def _tests_table(judgement: Judgement) -> Table:
     made = table("Tests", "", "Case", "Message")
     for case in judgement.tests:
-        made.add_row(verdict_text(case.verdict), cell(in_words(case.params)), cell(case.message))
+        made.add_row(verdict_text(case.verdict), cell(in_words(case.params)), cell(case.message.partition("\n")[0]))
     return made
 
 
@@ -430,13 +444,22 @@ def _kernels_table(case: CaseResult, counters: Counters) -> Table:
 
 
 def _show_trouble(judgement: Judgement, stdout: Console) -> None:
-    """Print what the tables omit: a failed build or benchmark, and the end of the submission's output."""
+    """Print what the tables omit: a failed build or benchmark, and the rest of the first long message of a test."""
+    long = [case.message for case in judgement.tests if "\n" in case.message]
+    if long:
+        _, _, rest = long[0].partition("\n")
+        stdout.print(plain(rest), soft_wrap=True)
     for case in judgement.cases:
         if case.verdict is not Verdict.ACCEPTED and case not in judgement.tests:
             stdout.print(
                 verdict_text(case.verdict), cell(f"{case.kind} {in_words(case.params)}".rstrip() + f": {case.message}")
             )
-    if judgement.log.strip():
+
+
+def _show_output(judgement: Judgement, stdout: Console) -> None:
+    """Print the end of what the submission has printed."""
+    lines = plain(judgement.log).rstrip().splitlines()
+    if lines:
         stdout.print("The end of its output:", style="dim")
-        for line in plain(judgement.log).rstrip().splitlines()[-_LOG_LINES:]:
-            stdout.print(f"  {line}", soft_wrap=True)
+    for line in lines[-(_FEW_LOG_LINES if judgement.verdict is Verdict.ACCEPTED else _LOG_LINES) :]:
+        stdout.print(f"  {line}", soft_wrap=True)

@@ -15,20 +15,22 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from harness.task.task import load_tasks
+from harness.records.errors import did_you_mean
+from harness.task.task import Task, load_tasks
 from scripts.boards.board_facts import BoardName
 from scripts.boards.source import SiteSource
 from scripts.common.options import Group, as_json_too, was_given
 from scripts.common.terminal import cell, console, say, table
 from scripts.competition.boards import find_machines, offered
 from scripts.competition.repository import TASKS
+from scripts.competition.settings import SETTINGS
 from scripts.kernelbot.importing import import_
 from scripts.tasks.archive import archive
 from scripts.tasks.check import check
@@ -53,13 +55,25 @@ def tasks(folder: Path, site: str | None, as_json: bool) -> None:
         _published(SiteSource(site).index(), as_json=as_json)
         return
     machines = find_machines(folder)
-    found = [offered(task, machines) for task in load_tasks(folder)]
+    all_tasks = load_tasks(folder)
+    found = [offered(task, machines) for task in all_tasks]
     if as_json:
         click.echo(json.dumps([summary(task) for task in found], indent=1))
         return
     _print([(task.name, task.title, ", ".join(task.gpus) or "none yet", closing(task)) for task in found])
+    for fault in _unused(machines or (), all_tasks):
+        say(fault, style="yellow")
     where = "" if folder == TASKS else f" --tasks {shlex.quote(str(folder))}"
     say(f"Next: `pullrank task show TASK{where}`, or `pullrank init TASK{where}` for a working folder")
+
+
+def _unused(machines: Iterable[str], tasks: Sequence[Task]) -> Iterator[str]:
+    """The GPUs in the settings that no task names, perhaps by a typing mistake."""
+    named = {gpu for task in tasks for gpu in task.gpus}
+    for gpu in machines if tasks else ():
+        if gpu not in named:
+            near = did_you_mean(gpu, named) or "; name it in the `gpus:` of each task that it should judge"
+            yield f"{SETTINGS}: gpus.{gpu}: no task has this board{near}"
 
 
 def _print(rows: Iterable[tuple[str, str, str, str]]) -> None:

@@ -47,7 +47,8 @@ def require_task(name: str, tasks: Path = TASKS) -> Task:
         if (folder / "task.yml").is_file():
             return load_task(folder)
     known = sorted(path.parent.name for path in tasks.glob("*/task.yml"))
-    raise TaskError(f"no task '{name}' in {tasks}{did_you_mean(name, known)}; there are: {', '.join(known) or 'none'}")
+    near = did_you_mean(name, known) or f"; there are: {', '.join(known) or 'none'}"
+    raise TaskError(f"no task '{name}' in {tasks}{near}")
 
 
 def is_of_competition(task: Task) -> bool:

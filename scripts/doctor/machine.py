@@ -119,7 +119,7 @@ def _freezer(place: str | None) -> Finding:
 
 
 def _memory(*, limited: bool, could_be: bool) -> Finding:
-    fault = "watched, not limited: pages and memfds count, other memory only once the machine runs out"
+    fault = "no hard limit: the judge measures a player's memory now and then, and ends it when the machine runs out"
     good = "limited by cgroup: a player over the limit is killed, whatever kind of memory it uses"
     boot = "cgroup v2 with its memory controller: boot with systemd.unified_cgroup_hierarchy=1"
     return check("memory", "" if limited else fault, good, _DELEGATION if could_be else boot, LIMITED)

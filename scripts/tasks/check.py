@@ -7,7 +7,8 @@
                                    missing package or program are skipped
     times       accepted examples  a benchmark that is too short measures only the judge's own noise
 
-Any fault makes the exit code 1; warnings do not change it.
+Exit codes: 1 for a fault or a wrong verdict, 2 for files that do not load and a reference that fails, 3 if something
+cannot be judged on this machine, or the anchor is not accepted.  Warnings do not change it.
 """
 
 from __future__ import annotations
@@ -136,8 +137,16 @@ def _named(paths: Sequence[str]) -> list[Task]:
         except TaskError as error:
             faults.append(str(error))
     if faults or not found:
-        raise TaskError("\n".join(faults) or f"no task.yml in {', '.join(paths)}")
+        raise TaskError("\n".join(faults) or f"no task.yml in {', '.join(paths)}{_nearby(paths)}")
     return found
+
+
+def _nearby(paths: Sequence[str]) -> str:
+    """Where the tasks are that these paths miss."""
+    if any(path.endswith("task.yml") for path in paths):
+        return "; name the task's folder, not its task.yml"
+    with_tasks = next((path.rstrip("/") for path in paths if any(Path(path).glob("*/task.yml"))), "")
+    return f"; name the folders in it: {with_tasks}/*" if with_tasks else ""
 
 
 def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
@@ -288,7 +297,8 @@ def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark
         if bound_us > TOO_SHORT * shortest_us:
             message = (
                 f"too short to time well: it takes {format_us(shortest_us)}, and the window itself costs "
-                f"{format_us(bound_us)}; make it {math.ceil(bound_us / shortest_us / TOO_SHORT)} times as long"
+                f"{format_us(bound_us)}; make it {math.ceil(bound_us / shortest_us / TOO_SHORT)} times as long, or "
+                "check again if the machine was busy"
             )
             yield Remark(task=board.task.name, where=f"{board.gpu}, {case.name}", message=message)
 

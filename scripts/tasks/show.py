@@ -20,11 +20,18 @@ from rich.markdown import Markdown
 
 from harness.records.errors import TaskError, did_you_mean
 from harness.task.task import Board, Task
+from harness.task.task_file import Ranking
 from scripts.common.options import PATH, as_json_too
 from scripts.common.terminal import cell, console, table
 from scripts.competition.boards import find_machines, offered
 from scripts.competition.completion import task_names
 from scripts.competition.repository import TASKS, is_of_competition, require_task
+
+_RANKINGS = {
+    Ranking.GEOM: "the geometric mean of the benchmarks",
+    Ranking.MEAN: "the mean of the benchmarks",
+    Ranking.LAST: "the last benchmark alone",
+}
 
 in_tasks = click.option("--tasks", "folder", type=PATH, default=TASKS, help="Tasks folder. Default: tasks/.")
 
@@ -53,7 +60,7 @@ def show(name: str, folder: Path, as_json: bool) -> None:
         _print_cases(boards)
     if others := [gpu for gpu in found.gpus if gpu not in judged.gpus]:
         stdout.print(f"No machine here judges {', '.join(others)}.")
-    stdout.print(f"Open: {closing(found)}. Ranked by: {found.ranking_by}.")
+    stdout.print(f"Open: {closing(found)}. Ranked by {_RANKINGS[found.ranking_by]}.")
     stdout.print(f"Files next to yours: {', '.join(found.shared_files) or 'none'}.")
     stdout.print(f"Templates: {', '.join(found.templates) or 'none'} (pullrank task template {handle(found)}).")
 
