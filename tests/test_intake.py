@@ -215,7 +215,7 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
      ("is larger than 256 KiB",)),
     ("no custom_kernel", {"source": b"def custom_kernal(data):\n    return data\n"},
      ("does not define custom_kernel(data); rename custom_kernal",)),
-    ("syntax error", {"source": b"def custom_kernel(data:\n"}, ("submission.py:1: SyntaxError",)),
+    ("syntax error", {"source": b"def custom_kernel(data:\n"}, ("submission.py:1: SyntaxError", "was never closed (Python 3.")),
     ("empty", {"source": b"\n"}, ("is empty",)),
     ("binary", {"source": b"\0\1"}, ("binary",)),
     ("not UTF-8", {"source": b"# \xe9\n" + SOURCE}, ("not UTF-8",)),

@@ -18,6 +18,7 @@ import hashlib
 import io
 import os
 import re
+import sys
 import tokenize
 import warnings
 from dataclasses import dataclass
@@ -292,7 +293,8 @@ def _parse(submission: Submission) -> ast.Module:
         if line.startswith("//") and _DIRECTIVE.match(line):
             what = f"a comment in Python begins with #, not with //; write #{line[2:][:100]}"
         else:
-            what = f"{type(error).__name__}: {error.msg}"
+            # The author's Python may be newer and know more.
+            what = f"{type(error).__name__}: {error.msg} (Python {sys.version_info.major}.{sys.version_info.minor})"
         raise SubmissionError(f"{name}:{error.lineno or 1}: {what}") from None
     except (RecursionError, MemoryError):
         raise SubmissionError(f"{name} is nested too deeply for Python to parse.") from None
