@@ -16,6 +16,7 @@ from scripts.competition.settings import Ban
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
+from scripts.pages.parts.words import iso
 from scripts.pages.publishing.publish import build_site
 from tests.competition import ROOT, SOURCE, Scene
 
@@ -186,6 +187,8 @@ def test_a_disqualified_row_appears_with_its_reason_on_page_and_in_json(ledger, 
     hacks = (site / "hacks/index.html").read_text()
     assert hacks.count("Returns an old output.") == 1 and "../vectoradd/CPU/index.html" in hacks and "alice" in hacks
     assert 'href="hacks/index.html"' in (site / "index.html").read_text()
+    decided = max(one.at for one in ledger.moderations())
+    assert all(iso(decided) in text.partition("<footer")[2] for text in (page, hacks)), "the page is as of that moment"
 
 
 def test_without_a_disqualified_file_there_is_no_page_of_hacks(ledger, tmp_path) -> None:

@@ -105,7 +105,7 @@ def board_pages(
         "board.html",
         board_path(board),
         site=site,
-        as_of=summary.as_of,
+        as_of=max(filter(None, (summary.as_of, *(one.at for one in taken_out))), default=None),
         table=table,
         summary=summary,
         editions=editions,

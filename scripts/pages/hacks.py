@@ -43,4 +43,5 @@ def hack_pages(site: Site, hacks: Iterable[Hack], as_of: datetime | None) -> Ite
     """The page, latest decision first; nothing if there are no hacks."""
     latest = sorted(hacks, key=lambda one: one.at, reverse=True)
     if latest:
-        yield page("hacks.html", "hacks/index.html", site=site, hacks=latest, as_of=as_of)
+        now = max(filter(None, (as_of, latest[0].at)))
+        yield page("hacks.html", "hacks/index.html", site=site, hacks=latest, as_of=now)
