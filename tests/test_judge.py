@@ -206,7 +206,29 @@ def test_processes_that_take_long_to_end_use_up_the_phase(board, monkeypatch, li
     hurried = replace(board, limits=replace(board.limits, **{limit: 2.4}))
     judgement = verdict_of(hurried, GOOD)
     assert (judgement.verdict, judgement.cases[-1].kind) == (Verdict.TIME_LIMIT_EXCEEDED, kind)
-    assert "s to end its processes; with that, this took more than 2.4 s." in judgement.message
+    assert "s to measure its memory and end its processes; with that, this took" in judgement.message
+
+
+def test_a_player_that_starts_and_ends_too_late_plays_no_test(board, monkeypatch):
+    start, end = Context.start_player, PlayerHandle._end
+    tests = []
+
+    def late(self, health):
+        time.sleep(1.1 * bool(tests))
+        end(self, health)
+
+    @contextlib.contextmanager
+    def start_late(self, *about, building=False, **options):
+        tests.extend([] if building else [1])
+        time.sleep(1.1 * bool(tests))
+        with start(self, *about, building=building, **options) as player:
+            yield player
+
+    monkeypatch.setattr(Context, "start_player", start_late)
+    monkeypatch.setattr(PlayerHandle, "_end", late)
+    monkeypatch.setattr(examine, "SLOW_END_S", 1.0)
+    judgement = verdict_of(replace(board, limits=replace(board.limits, test_timeout_s=1.0)), GOOD)
+    assert [case.message for case in judgement.tests] == ["Not played: the tests together took more than 1 s."] * 2
 
 
 @pytest.mark.parametrize("act", ["raise Odd('odd')", "sys.exit(Hidden())", "raise Silent('x')"])

@@ -316,7 +316,7 @@ def test_a_held_file_can_be_disqualified_by_name_and_restored_by_checksum(ledger
 
 
 @pytest.mark.parametrize("decided", ["hold", "disqualify"])
-def test_an_authors_name_means_the_file_that_was_submitted_last(ledger, capsys, decided: str) -> None:
+def test_an_authors_name_never_means_a_file_that_was_held_before_the_ranked_one(ledger, capsys, decided: str) -> None:
     path = next(ledger.path.glob("judgements/vectoradd/CPU/alice/*.json"))
     old = Judgement.from_json(path.read_text())
     moderate("hold", old.checksum, *there(ledger))
@@ -327,10 +327,22 @@ def test_an_authors_name_means_the_file_that_was_submitted_last(ledger, capsys, 
         old.model_copy(update={"submission": newer, "finished_at": old.finished_at + timedelta(days=3)}), "r2"
     )
     assert set(logins(ledger, capsys)) == {"alice", "bob"}
-    moderate("disqualify", ROW, *there(ledger))
+    which = ROW
+    if decided == "hold":
+        moderate("disqualify", ROW, *there(ledger), code=2)
+        said = capsys.readouterr().err
+        which = f"{ROW}/ffffffffffff"
+        assert (
+            f"a ranked and a held file on vectoradd / CPU: write {which} or {ROW}/{old.submission.digest[:12]}" in said
+        )
+    moderate("disqualify", which, *there(ledger))
     assert "disqualify: 1 judgement of alice on vectoradd / CPU, file ffffffffffff" in capsys.readouterr().out
     assert logins(ledger, capsys) == ["bob"]
-    assert (old.checksum in Moderated.after(ledger.moderations()).disqualified) is (decided == "disqualify")
+    decisions = Moderated.after(ledger.moderations()).disqualified
+    assert (old.checksum in decisions) is (decided == "disqualify")
+    assert all(one.whole_file for one in decisions.values())
+    moderate("restore", which, *there(ledger))
+    assert set(logins(ledger, capsys)) == {"alice", "bob"}
 
 
 def test_a_number_that_is_one_accounts_id_and_anothers_login_is_refused(ledger, capsys) -> None:

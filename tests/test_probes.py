@@ -13,7 +13,7 @@ import torch
 from harness.records.errors import JudgeError
 from harness.reference.reference import Reference
 from harness.task.task import Board, load_task
-from harness.task_check.estimate_memory import estimate_bytes
+from harness.task_check.estimate_memory import Fused, estimate_bytes
 from harness.task_check.make_wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 from harness.task_check.probe_reference import ProbeFinding, find_flaws
 from scripts.cli import run
@@ -360,6 +360,23 @@ def test_attention_is_estimated_without_its_scores(tmp_path: Path) -> None:
     of_one = board(tmp_path, KERNEL.replace("2 * data", attend))
     case = replace(of_one.tests[0], params={**of_one.tests[0].params, "size": 2**16})
     assert 0 < estimate_bytes(of_one, case) < 2**24, "its scores alone would take 2**34 bytes"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "more"),
+    [
+        (((4, 64), (8, 4, 64), (8, 4, 32)), {}),
+        (((2, 8, 5, 16), (2, 8, 7, 16), (2, 8, 7, 16)), {}),
+        (((2, 8, 5, 16), (2, 2, 7, 16), (2, 2, 7, 16)), {"enable_gqa": True}),
+    ],
+)
+def test_attention_without_numbers_has_the_shape_of_real_attention(shapes: Any, more: dict[str, Any]) -> None:
+    attend = torch.nn.functional.scaled_dot_product_attention
+    real = attend(*(torch.randn(shape) for shape in shapes), **more)
+    with Fused():
+        assert attend(*(torch.empty(shape, device="meta") for shape in shapes), **more).shape == real.shape
+        gradient = torch.randn(shapes[0], requires_grad=True)
+        assert attend(gradient, *map(torch.randn, shapes[1:]), **more).requires_grad
 
 
 def test_a_loop_that_ends_by_its_numbers_has_no_estimate_and_is_played(tmp_path: Path) -> None:

@@ -455,6 +455,8 @@ def test_a_duel_that_three_judgings_did_not_decide_is_no_longer_called_due() -> 
     row = season([ada, bob, bob, bob, bob]).rows[1]
     assert row.unproven and not row.contends and row.duel_status is DuelStatus.UNDECIDED
     assert row.note == "looks faster; its duel with ada was not decided in 3 more judgings"
+    older = season([ada, Event("ada", "a2", 0.45), bob, bob, bob, bob, *[Event("ada", "a2", 0.9)] * 3]).rows
+    assert older[0].digest == digest("a") and older[1].contends, "no duel with this file was asked for yet"
     again = season([ada, bob, bob, bob, bob, cy]).rows[1]
     assert again.contends and again.note == "looks faster; its duel with cy is due"
 
@@ -755,6 +757,7 @@ def test_a_file_that_ranks_because_another_won_the_duel_is_a_record() -> None:
     read = [Judgement.from_json(judged(event, minute, on).to_json()) for minute, event in enumerate(history)]
     (*_, news) = results_of(on, read, {})
     assert (news.kind, news.who.login, news.over) == (NewsKind.RECORD, "bob", "ada") and news.by_duel
+    assert news.gain == pytest.approx(0.2) and news.who.digest == digest("b1"), "of the file that the podium shows"
 
 
 def test_a_provisional_file_does_not_count_as_an_improvement_or_reach_the_podium() -> None:

@@ -18,9 +18,11 @@ from typing import Any, cast
 
 import pytest
 
+from harness.gpu.gpu_nodes import find_gpus
 from harness.task.submission import Submission
 from harness.task.task import Baseline, load_task
 from scripts.cli import run
+from scripts.commands.submit import _is_accepted
 from scripts.github import access
 from scripts.github.access import connect
 from scripts.github.credentials import AccessError
@@ -30,7 +32,8 @@ from scripts.github.pulls import PullRequest
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderation
 from scripts.submit.follow import BoardNews, BoardProgress, PullStatus, look, read_result
-from scripts.submit.prepare import SubmitError, blob_sha, with_gpus
+from scripts.submit.live_table import Voice
+from scripts.submit.prepare import PreparedSubmission, SubmitError, blob_sha, with_gpus
 from tests.competition import FASTER, ROOT, SOURCE, Scene, of_its_board, path_of, two_boards
 from tests.github_server import Failure, User, Way, shapes
 from tests.terminal import CTRL_C, Terminal
@@ -471,6 +474,16 @@ def test_a_file_that_fails_its_tests_here_is_not_submitted(desk: Desk, capsys) -
     assert (tested["event"], tested["verdict"]) == ("tested", "WA") and tested["message"]
     assert (end["event"], end["exit_code"], end["boards"]) == ("end", 1, []) and end["quota"]
     assert not desk.pulls
+
+
+@pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
+def test_a_file_for_a_gpu_is_submitted_untested_from_a_machine_without_one(capsys) -> None:
+    file = Submission(login="alice", source=SOURCE)
+    parcel = PreparedSubmission(task=load_task(TASK), login="alice", source=SOURCE, path="", gpus=("H100",))
+    with Voice(as_json=True) as voice:
+        assert _is_accepted(file, parcel, "none", voice, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["event"], told["gpu"]) == ("not tested", "H100") and "no GPU found on this machine" in told["reason"]
 
 
 def test_submit_from_an_old_clone_suggests_git_pull(desk: Desk) -> None:

@@ -390,6 +390,14 @@ def test_functions_that_call_each_other_twice_are_read_once():
     assert class_returned("f0", module, [module]) == "Cache"
 
 
+def test_functions_that_call_each_other_in_a_circle_hide_no_object():
+    module = ast.parse(
+        "def f(n):\n    return g(n) if n else Cache()\ndef g(n):\n    return f(n)\n"
+        "def h(n):\n    unused = f(1)\n    return g(1)\nclass Cache:\n    pass\n"
+    )
+    assert class_returned("h", module, [module]) == "Cache"
+
+
 def test_a_sum_of_two_thousand_terms_needs_what_it_imports():
     source = f"import triton\nx = {' + '.join(['1'] * 2000)}\ndef custom_kernel(data):\n    return data\n"
     assert b"#!PULLRANK needs triton" in with_needs(source.encode(), ())

@@ -19,9 +19,9 @@ resume the player after the referee has stopped it:
     one node's memory   mbind, set_mempolicy and set_mempolicy_home_node return 0 and do nothing: a node may run out of
                         memory although the machine has enough
     a slow end          sync and syncfs return 0 and do nothing: they wait for the host's disk and cannot be killed.
-                        Locks of open file descriptions, and processes (not threads) that share their descriptors: the
-                        kernel walks a file's locks each time that it closes the file, a few children can have it close
-                        it a million times, and a lock ends only with the last who shares its descriptors
+                        Locks of open file descriptions, and processes that share descriptors as threads do: the kernel
+                        walks a file's locks each time that it closes the file. A few children can make it close a file
+                        a million times, and a shared lock ends only with the last process that shares it
 
 Refused calls fail with EPERM, so honest code that only probes for a feature continues.
 Source of the format: linux/filter.h, linux/seccomp.h.

@@ -95,7 +95,10 @@ def _slow_end(limit_s: float, deadline: Deadline, player: PlayerHandle) -> Foul 
     """The foul of a player that has used up a phase by how long it took to measure its memory and end its processes."""
     if not deadline.is_over or player.extra_s < SLOW_END_S:
         return None
-    message = f"It took {player.extra_s:.0f} s to end its processes; with that, this took more than {limit_s:g} s."
+    message = (
+        f"It took {player.extra_s:.0f} s to measure its memory and end its processes; with that, this took more than "
+        f"{limit_s:g} s."
+    )
     return Foul(Verdict.TIME_LIMIT_EXCEEDED, message)
 
 
@@ -143,7 +146,7 @@ def _play_tests(context: Context, entry: PlayerFiles, label: str, *, until_failu
                 if until_failure and played.verdict is not Verdict.ACCEPTED:
                     return results
         foul = _slow_end(limits.test_timeout_s, deadline, player)
-        if foul and (last := results[-1]).verdict is Verdict.ACCEPTED:
+        if foul and results and (last := results[-1]).verdict is Verdict.ACCEPTED:
             results[-1] = CaseResult.of(CaseKind.TEST, last.params, foul, last.seconds, seed=last.seed)
     for case in waiting:
         message = f"Not played: the tests together took more than {limits.test_timeout_s:g} s."

@@ -78,10 +78,16 @@ class Fused(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if func is not torch.nn.functional.scaled_dot_product_attention:
-            return func(*args, **(kwargs or {}))
         named = {**dict(zip(("query", "key", "value"), args, strict=False)), **(kwargs or {})}
-        return named["query"].new_empty(*named["query"].shape[:-1], named["value"].shape[-1])
+        is_attention = func is torch.nn.functional.scaled_dot_product_attention
+        if not is_attention or any(named[name].requires_grad for name in ("query", "key", "value")):
+            return func(*args, **(kwargs or {}))
+        query, value = named["query"], named["value"]
+        batch = query.shape[:-2]
+        if not named.get("enable_gqa"):
+            shapes = (batch, named["key"].shape[:-2], value.shape[:-2])
+            batch = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+        return query.new_empty(*batch, query.shape[-2], value.shape[-1])
 
 
 def estimate_bytes(board: Board, case: Case) -> int:

@@ -31,7 +31,10 @@ def results_of(
     records = standings(board, judgements).records
     setters: dict[str, tuple[Record, Record | None]] = {}
     for former, record in zip([None, *records], records, strict=False):
-        setters.setdefault(record.cause.checksum, (record, former))
+        first, beaten = setters.get(record.cause.checksum, (record, former))
+        if first is not record and beaten:  # the author's other file won the duel, and this one is their row
+            first = replace(first, gain=1 - record.score_us.value / beaten.score_us.value)
+        setters[record.cause.checksum] = first, beaten
     for podium in podiums(board, judgements):
         checksum = podium.judgement.checksum
         until = podium.judgement.finished_at + FRESH

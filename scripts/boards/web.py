@@ -118,5 +118,7 @@ def _fetch(url: str, limits: RequestLimits = LIMITS, *, same_host: bool = False)
     if answer.status == 404:
         return None
     if not answer.is_ok:
-        raise SiteFailed(f"{url}: the site answers {answer.status}; try again later")
+        is_failure = answer.status >= 500 or answer.status == 429
+        then = "; try again later" if is_failure else ""
+        raise (SiteFailed if is_failure else SiteError)(f"{url}: the site answers {answer.status}{then}")
     return answer.content

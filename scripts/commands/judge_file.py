@@ -164,16 +164,17 @@ def judge_file(
             "leave them out, or name a GPU's board with --gpu"
         )
     _require_writable(out, reports)
-    judgement = judge_here(
-        board,
-        submission,
-        mode,
-        name=file.name,
-        sandbox=sandbox,
-        reports=reports,
-        profiled=profiled,
-        launches=launches,
-    )
+    with suggesting_other_machines(board):
+        judgement = judge_here(
+            board,
+            submission,
+            mode,
+            name=file.name,
+            sandbox=sandbox,
+            reports=reports,
+            profiled=profiled,
+            launches=launches,
+        )
     roofline = roofline_here(board, judgement)
     if out:
         out.write_text(judgement.to_json(), "utf-8")
@@ -265,7 +266,7 @@ def judge_here(
 
     if launches:
         require_launch_choice(board)
-    with suggesting_other_machines(board), Display(console(stderr=True)) as display:
+    with Display(console(stderr=True)) as display:
         display.begin(f"{name} on {board.task.name} / {board.gpu}")
         return judge(
             board,
@@ -444,11 +445,12 @@ def _kernels_table(case: CaseResult, counters: Counters) -> Table:
 
 
 def _show_trouble(judgement: Judgement, stdout: Console) -> None:
-    """Print what the tables omit: a failed build or benchmark, and the rest of the first long message of a test."""
-    long = [case.message for case in judgement.tests if "\n" in case.message]
-    if long:
-        _, _, rest = long[0].partition("\n")
-        stdout.print(plain(rest), soft_wrap=True)
+    """Print what the tables omit: the rest of long messages, each once, and a failed build or benchmark."""
+    shown: set[str] = set()
+    for case in judgement.tests:
+        if "\n" in case.message and case.message not in shown:
+            shown.add(case.message)
+            stdout.print(cell(f"{in_words(case.params)}: {case.message}"), soft_wrap=True)
     for case in judgement.cases:
         if case.verdict is not Verdict.ACCEPTED and case not in judgement.tests:
             stdout.print(

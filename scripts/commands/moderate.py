@@ -120,7 +120,10 @@ def moderate() -> None:
     """
 
 
-_JUDGEMENT = "WHAT is TASK/GPU/LOGIN for an author's row, a judgement's checksum, or its path in the ledger."
+_JUDGEMENT = (
+    "WHAT is TASK/GPU/LOGIN for an author's row, TASK/GPU/LOGIN/DIGEST for one of their files, a judgement's checksum, "
+    "or its path in the ledger."
+)
 _AUTHOR = "WHO is a login or an account's numeric id."
 _ROW = "vectoradd/H100/ada --reason"
 

@@ -43,17 +43,24 @@ class _ObjectReader:
         """Functions that are being read, to stop at recursive calls."""
         self._read: dict[str, str] = {}
         """What each function returns that was read: else calls of calls would take exponential time."""
+        self._is_cut = False
+        """Whether the reading of a function has stopped at a recursive call, so that it may have missed something."""
 
     def returned(self, function: ast.FunctionDef) -> str:
-        if function.name in self._open:
-            return ""
         if function.name in self._read:
             return self._read[function.name]
+        if function.name in self._open:
+            self._is_cut = True
+            return ""
+        was_cut, self._is_cut = self._is_cut, False
         self._open.add(function.name)
         values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value]
         names = self._names_in(function)
-        made = self._read[function.name] = self._first(values, names)
+        made = self._first(values, names)
         self._open.remove(function.name)
+        if made or not self._is_cut:
+            self._read[function.name] = made
+        self._is_cut |= was_cut
         return made
 
     def _names_in(self, function: ast.FunctionDef) -> dict[str, str]:

@@ -4,7 +4,8 @@ a checksum, or at least its first 8 digits            that judgement
 a path below `judgements/`, or its file               that judgement
 TASK/GPU/LOGIN                                        all judgements of LOGIN's ranked file on that board;
                                                       to restore or release, all of LOGIN's that are removed;
-                                                      to disqualify, those of the held file if there is one
+                                                      to disqualify, those of the held file if none is ranked
+TASK/GPU/LOGIN/DIGEST                                 the same of one file, by at least 8 digits of its SHA-256
 a login or an account's numeric id                    that author, for ban and unban
 """
 
@@ -28,7 +29,7 @@ from scripts.ledger.names import Choose, boards, either, everything, under
 from scripts.standings.standings import standings
 
 _CHECKSUM = re.compile(r"[0-9a-f]{8,64}")
-_ROW = re.compile(rf"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/({LOGIN})")
+_ROW = re.compile(rf"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/({LOGIN})(?:/([0-9a-f]{{8,64}}))?/?")
 
 _EFFECTS = {
     Action.BAN: ("banned", True, "is banned"),
@@ -83,8 +84,8 @@ def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> l
         ModerationError: there is none, or the name is ambiguous.
     """
     if found := _ROW.fullmatch(what):
-        task, gpu, login = found.groups()
-        return _of_author(action, choose_board(require_task(task, tasks), gpu), login, ledger)
+        task, gpu, login, digest = found.groups("")
+        return _of_author(action, choose_board(require_task(task, tasks), gpu), login, digest, ledger)
     checksum = _checksum_in(what, ledger) if what.endswith(".json") else what.lower()
     if not _CHECKSUM.fullmatch(checksum):
         raise ModerationError(
@@ -118,24 +119,34 @@ def _checksum_in(name: str, ledger: Ledger) -> str:
     raise ModerationError(f"{name}: no such file in {ledger.path}")
 
 
-def _of_author(action: Action, board: Board, login: str, ledger: Ledger) -> list[Judgement]:
-    """The judgements of an author's ranked file on a board, or to lift a decision, all that are removed from it."""
+def _of_author(action: Action, board: Board, login: str, digest: str, ledger: Ledger) -> list[Judgement]:
+    """The judgements of an author's ranked file on a board, or to lift a decision, all that are removed from it.
+
+    With a `digest`, only those of the file whose SHA-256 begins with it.
+    """
     now = Moderated.after(ledger.moderations())
     judgements = ledger.judgements(board.task.name, board.gpu).judgements
     place = f"{board.task.name} / {board.gpu}"
     own = [one for one in judgements if one.submission.login.lower() == login.lower()]
+    own = [one for one in own if one.submission.digest.startswith(digest)]
     if action in (Action.RESTORE, Action.RELEASE):
         removed = now.disqualified | now.held
         if found := [one for one in own if one.checksum in removed]:
             return found
         raise ModerationError(f"{login} has no removed judgements on {place}; `pullrank moderate list` shows all")
+    if digest and own:
+        return own
     row = standings(board, now.counted(judgements), allow_unwalled=True).find_row(login)
-    files = [list(row.judgements)] if row else []
+    files = {row.digest: list(row.judgements)} if row and not digest else {}
     if action is Action.DISQUALIFY:
-        held = {file_of(one) for one in own if one.checksum in now.held.keys() - now.disqualified.keys()}
-        files += [[one for one in own if file_of(one) == file] for file in held]
-    if files:  # the one that was submitted last
-        return max(files, key=lambda judgements: judgements[0].finished_at)
+        for one in own:
+            if one.checksum in now.held.keys() - now.disqualified.keys():
+                files[one.submission.digest] = [other for other in own if file_of(other) == file_of(one)]
+    if len(files) > 1:
+        named = " or ".join(f"{board.task.name}/{board.gpu}/{login}/{found[:12]}" for found in files)
+        raise ModerationError(f"{login} has a ranked and a held file on {place}: write {named}")
+    if files:
+        return next(iter(files.values()))
     raise ModerationError(
         f"{login} is not ranked on {place}; `pullrank board {board.task.name} --gpu {board.gpu}` shows the rows, "
         "`pullrank moderate list` the removed judgements"

@@ -98,5 +98,5 @@ def authors_of(
     for author in found.values():
         author.places.sort(key=lambda place: (place.rank, -place.of))
         author.former.sort(key=lambda place: place.until, reverse=True)
-        author.steps.sort(key=lambda step: step.at, reverse=True)
+        author.steps[:] = sorted(author.steps, key=lambda step: step.at)[::-1]
     return [found[key] for key in sorted(found)]

@@ -66,7 +66,7 @@ def landing_pages(
         logins: every author with a page.
         hacks: the number of disqualified files; without any, there is no page of them.
     """
-    marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at, reverse=True)
+    marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at)[::-1]
     latest = marks[:LATEST_RECORDS]
     cards = _cards(site, boards)
     firsts = [board.first for board in boards if board.first]

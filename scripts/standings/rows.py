@@ -135,7 +135,7 @@ def _row(contest: Contest, first: PooledFile, author: AuthorFiles, *, rank: int,
     is_other = may_be_first and file.digest != first.digest
     status, note = None, f"the same file as {first.login}'s" if may_be_first and not is_other else ""
     if is_other and file.score_us.value < first.score_us.value:
-        status = _duel_status(contest, file, lost_duel, is_over=is_over)
+        status = _duel_status(contest, first, file, lost_duel, is_over=is_over)
         note = _note(file, first, status)
     if is_provisional:
         note = f"provisional: its 95 % interval is {format_error(file.score_us)}"
@@ -167,13 +167,17 @@ def _find_lost_duel(first: PooledFile, file: PooledFile) -> Duel | None:
     return next((duel for duel in duels if not duel.won and duel.opponent_digest == first.digest), None)
 
 
-def _duel_status(contest: Contest, file: PooledFile, lost_duel: Duel | None, *, is_over: bool) -> DuelStatus:
+def _duel_status(
+    contest: Contest, first: PooledFile, file: PooledFile, lost_duel: Duel | None, *, is_over: bool
+) -> DuelStatus:
     if lost_duel:
         return DuelStatus.LOST
     if is_over:
         return DuelStatus.NOT_PLAYED
-    since = contest.records[-1].at
-    tries = sum(one.finished_at > since for one in file.judgements[1:])
+    record = contest.records[-1]
+    if record.digest != first.digest:  # pooling has brought back an older file of the champion's
+        return DuelStatus.DUE
+    tries = sum(one.finished_at > record.at for one in file.judgements[1:])
     return DuelStatus.UNDECIDED if tries >= DUEL_TRIES else DuelStatus.DUE
 
 

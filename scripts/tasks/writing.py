@@ -67,8 +67,8 @@ def write_task(tasks: Path, name: str, files: Mapping[str, bytes], shown: Path |
             lay_out(files, folder)
             load_task(folder)
         except OSError as error:
-            named = "/".join(Path(str(error.filename)).relative_to(folder).parts) if error.filename else name
-            raise TaskError(f"{display(shown or tasks / name)}/{named}: {error.strerror}") from None
+            inside = Path(str(error.filename)).relative_to(folder) if error.filename else Path()
+            raise TaskError(f"{display((shown or tasks / name) / inside)}: {error.strerror}") from None
         except TaskError as error:
             faults.append(str(error).replace(display(folder), display(shown or tasks / name)))
         if faults:

@@ -278,7 +278,8 @@ def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[NewB
     records = {(one.at, one.login, one.digest): (one, mark) for one, mark in zip(table.records, marks, strict=True)}
     shown = {(row.login, row.digest) for row in table.rows} | {(one.login, one.digest) for one in table.records}
     former: dict[str, float] = {}
-    for key in sorted(improved.keys() | records.keys()):
+    order = {key: number for number, key in enumerate(records)}  # two records may have the same time
+    for key in sorted(improved.keys() | records.keys(), key=lambda key: (key[0], order.get(key, -1), *key[1:])):
         at, login, digest = key
         record, mark = records.get(key, (None, None))
         found = improved.get(key) or record
