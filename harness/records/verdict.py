@@ -36,11 +36,11 @@ class Verdict(StrEnum):
 
 _HELP = {
     Verdict.ACCEPTED: "All tests passed and all benchmarks were timed.",
-    Verdict.WRONG_ANSWER: "The output differs from the reference.",
+    Verdict.WRONG_ANSWER: "The output differs from the reference; the message says how.",
     Verdict.TIME_LIMIT_EXCEEDED: "A call or a phase took longer than allowed; the limits are in the task's task.yml.",
     Verdict.MEMORY_LIMIT_EXCEEDED: "The process used more memory than allowed; allocate less, or reuse buffers.",
-    Verdict.RUN_TIME_ERROR: "Your code raised an exception or crashed.",
-    Verdict.COMPILE_ERROR: "The file could not be compiled or imported.",
+    Verdict.RUN_TIME_ERROR: "Your code raised an exception or crashed; see the message and its output.",
+    Verdict.COMPILE_ERROR: "The file could not be compiled or imported; the message says why.",
     Verdict.SECURITY_VIOLATION: "Your code tampered with the judging; the message says what was detected.",
     Verdict.JUDGING_ERROR: "The judge failed, not your code. The bot judges a pull request again, at no cost.",
 }

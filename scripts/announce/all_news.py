@@ -52,6 +52,6 @@ def gather(
 def _standing_of(board: Board, judgements: Sequence[Judgement], now: datetime) -> Standing:
     """A board's final standing; empty while the board is open.  Provisional rows are on no podium."""
     deadline = board.task.deadline
-    rows = standings(board, judgements, is_over=True).rows if deadline and deadline <= now else ()
+    rows = standings(board, judgements).rows if deadline and deadline <= now else ()
     settled = [row for row in rows if not row.provisional]
     return Standing(gpu=board.gpu, podium=tuple(map(PodiumPlace.of, settled[:3])), entries=len(rows))

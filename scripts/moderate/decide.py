@@ -144,7 +144,7 @@ def _of_author(action: Action, board: Board, login: str, digest: str, ledger: Le
                 files[one.submission.digest] = [other for other in own if file_of(other) == file_of(one)]
     if len(files) > 1:
         named = " or ".join(f"{board.task.name}/{board.gpu}/{login}/{found[:12]}" for found in files)
-        raise ModerationError(f"{login} has a ranked and a held file on {place}: write {named}")
+        raise ModerationError(f"{login} has {len(files)} files on {place}, ranked or held: write {named}")
     if files:
         return next(iter(files.values()))
     raise ModerationError(

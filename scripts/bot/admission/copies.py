@@ -27,11 +27,11 @@ from enum import StrEnum, auto
 from pathlib import PurePath
 
 MAX_BYTES = 256 * 1024
+LONGEST_CHAIN = 8
+"""How far `_root` looks: at each call of `f()()()…`, it would read all those before it."""
 MIN_TOKENS = 200
 """A shorter file with other names may be a copy, or written twice by chance: about fifteen plain lines of
 Python."""
-LONGEST_CHAIN = 8
-"""How far `_root` looks: at each call of `f()()()…`, it would read all those before it."""
 MIN_VERBATIM = 100
 """The same for a file with the same names: about seven lines.  `torch.add` into the output is seventy tokens."""
 
