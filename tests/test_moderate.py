@@ -333,7 +333,8 @@ def test_an_authors_name_never_means_a_file_that_was_held_before_the_ranked_one(
         said = capsys.readouterr().err
         which = f"{ROW}/ffffffffffff"
         assert (
-            f"has 2 files on vectoradd / CPU, ranked or held: write {which} or {ROW}/{old.submission.digest[:12]}" in said
+            f"has 2 files on vectoradd / CPU, ranked or held: write {which} or {ROW}/{old.submission.digest[:12]}"
+            in said
         )
     moderate("disqualify", which, *there(ledger))
     assert "disqualify: 1 judgement of alice on vectoradd / CPU, file ffffffffffff" in capsys.readouterr().out
