@@ -66,6 +66,7 @@ check: $(READY)  ## judge every example of every task and probe every reference 
 
 lint: $(READY)  ## check style and types
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/zizmor --offline --quiet --strict-collection .github
 	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run .github/runner/*.sh; else echo "shellcheck: skipped, not installed"; fi
