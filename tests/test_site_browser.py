@@ -855,9 +855,8 @@ def test_times_appear_in_the_readers_zone_with_utc_in_the_title(browser: "sync_a
         page = context.new_page()
         page.goto(url + "hostile/CPU/index.html")
         told = page.locator("footer time")
-        assert (
-            told.inner_text().startswith("6 Dec 2026, 22:00") and told.get_attribute("title") == "6 Dec 2026, 09:00 UTC"
-        )
+        assert told.inner_text().startswith("12 Dec 2026, 22:00")
+        assert told.get_attribute("title") == "12 Dec 2026, 09:00 UTC"
 
 
 def test_a_deadline_counts_down_and_closes(browser: "sync_api.Browser", url: str) -> None:

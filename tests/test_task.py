@@ -328,10 +328,6 @@ def test_a_byte_order_mark_is_not_a_fault(tmp_path: Path) -> None:
         ({"examples___accepted___plain__py": None}, "examples/accepted: needs a file *.py that must get AC"),
         ({"examples___wrong_answer___zeros__py": None}, "examples/wrong_answer: needs a file *.py that must get WA"),
         ({"examples___wrong-answer___x__py": ""}, "not the name of a verdict; did you mean 'wrong_answer'?"),
-        (
-            {"examples___x__py": ""},
-            "examples/x.py: put it into a folder named after its verdict: accepted, wrong_answer",
-        ),
         ({"examples___judging_error___x__py": ""}, "examples/judging_error: not the name of a verdict"),
         ({"utils__py": "x" * (4 * 2**20 + 1)}, "'utils.py' is larger than 4 MiB"),
     ],

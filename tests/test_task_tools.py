@@ -196,6 +196,12 @@ def test_an_all_accepting_check_is_a_fault_and_a_short_benchmark_a_warning(tree,
     assert "1 of 2 examples got the verdict of their folder" in said
 
 
+def test_an_example_in_no_verdicts_folder_is_reported(tree, capsys):
+    shutil.copy(tree / "tiny/examples/accepted/plain.py", tree / "tiny/examples/stray.py")
+    run(["task", "check", str(tree / "tiny"), "--sandbox", "none"])
+    assert "warning  tiny: examples/stray.py: it is not judged: put it into a folder" in capsys.readouterr().out
+
+
 def test_a_benchmark_is_as_long_as_its_fastest_run():
     """Other programs may stall all runs but one."""
     task = load_task(TINY)

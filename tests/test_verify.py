@@ -184,8 +184,8 @@ def test_verify_says_why_a_judgement_cannot_be_replayed(judged, tmp_path, capsys
 # From a published site.
 
 
-def said_of(address: str, capsys: pytest.CaptureFixture[str]) -> str:
-    assert run(["verify", address, "--task-dir", str(TINY)]) == 2
+def said_of(address: str, capsys: pytest.CaptureFixture[str], code: int = 2) -> str:
+    assert run(["verify", address, "--task-dir", str(TINY)]) == code
     said = capsys.readouterr().err
     assert "Traceback" not in said and "internal error" not in said
     return said
@@ -213,29 +213,30 @@ def at(path: str, content: bytes) -> type[Any]:
 
 
 @pytest.mark.parametrize(
-    ("content", "status", "headers", "message"),
+    ("content", "status", "headers", "message", "code"),
     [
-        (b"<html>", 200, (), "not JSON"),
-        (b"[" * 100_000, 200, (), "not JSON"),
-        (b"{}", 200, (), "judgement.json: "),
-        (b" " * (MAX_BYTES + 1), 200, (), f"the answer is larger than {MAX_BYTES:,} bytes"),
-        (b"", 404, (), "not found"),
-        (b"", 503, (), "answers 503; try again later"),
-        (b"", 302, (("Location", "https://127.0.0.1:9/x"),), "redirects to another host, 127.0.0.1:9"),
-        (b"", 302, (("Location", "ftp://127.0.0.1/x"),), "redirects away from https"),
-        (b"{", 200, (("Content-Length", "99"),), "the answer was cut off"),
-        (b"{", 200, (("Content-Length", "many"),), "cannot be read"),
+        (b"<html>", 200, (), "not JSON", 2),
+        (b"[" * 100_000, 200, (), "not JSON", 2),
+        (b"{}", 200, (), "judgement.json: ", 2),
+        (b" " * (MAX_BYTES + 1), 200, (), f"the answer is larger than {MAX_BYTES:,} bytes", 3),
+        (b"", 404, (), "not found", 2),
+        (b"", 403, (), "answers 403\n", 2),
+        (b"", 503, (), "answers 503; try again later", 3),
+        (b"", 302, (("Location", "https://127.0.0.1:9/x"),), "redirects to another host, 127.0.0.1:9", 2),
+        (b"", 302, (("Location", "ftp://127.0.0.1/x"),), "redirects away from https", 2),
+        (b"{", 200, (("Content-Length", "99"),), "the answer was cut off", 3),
+        (b"{", 200, (("Content-Length", "many"),), "cannot be read", 3),
     ],
 )
-def test_a_hostile_sites_answer_causes_one_error_message(capsys, content, status, headers, message) -> None:
+def test_a_hostile_sites_answer_causes_one_error_message(capsys, content, status, headers, message, code) -> None:
     with serving(hostile(content, status, headers)) as url:
-        assert message in said_of(f"{url}/judgement.json", capsys)
+        assert message in said_of(f"{url}/judgement.json", capsys, code)
 
 
 def test_verify_gives_up_on_a_site_that_answers_too_slowly(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scripts.boards.web.JUDGEMENT_LIMITS", RequestLimits(max_bytes=9, timeout_s=9, longest_s=0))
     with serving(hostile(b"{}")) as url:
-        assert "the answer took over" in said_of(f"{url}/judgement.json", capsys)
+        assert "the answer took over" in said_of(f"{url}/judgement.json", capsys, 3)
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,6 @@ class TaskFolder:
             if folder.name not in VERDICTS:
                 near = did_you_mean(folder.name, VERDICTS) or f"; use one of {', '.join(VERDICTS)}"
                 self.faults.add_elsewhere(folder, f"not the name of a verdict{near}")
-        for stray in sorted(self.folder.glob(f"examples/*.{self.file.lang}")):
-            self.faults.add_elsewhere(stray, f"put it into a folder named after its verdict: {', '.join(VERDICTS)}")
         examples = tuple(
             Example(path=path, verdict=verdict)
             for name, verdict in VERDICTS.items()

@@ -165,7 +165,7 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
     with Display(console(stderr=True), guesses_s) as display, share_sandbox():
         for board in boards:
             task = board.task
-            report.remarks += (*_too_much_work(task), *_never_tried(task))
+            report.remarks += (*_too_much_work(task), *_never_tried(task), *_astray(task))
             if why := why_not_here(board):
                 report.remarks.append(_not_judged(board, why))
                 continue
@@ -285,6 +285,13 @@ def _never_tried(task: Task) -> Iterator[Remark]:
     if not task.examples:
         message = "there are none, so its program is untested; add an accepted and a wrong one"
         yield Remark(task=task.name, where="examples", message=message)
+
+
+def _astray(task: Task) -> Iterator[Remark]:
+    """Warn of examples that are in no verdict's folder."""
+    for path in sorted(task.folder.glob(f"examples/*.{task.lang}")):
+        message = "it is not judged: put it into a folder named after its verdict, such as examples/accepted"
+        yield Remark(task=task.name, where=f"examples/{path.name}", message=message)
 
 
 def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark]:
