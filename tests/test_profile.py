@@ -25,13 +25,13 @@ from harness.records.profile import MAX_OPERATIONS, CpuCounters, Operation, Prof
 from harness.records.verdict import Verdict, overall
 from harness.task.submission import Submission
 from harness.task.task import Evaluator, load_task
+from scripts.boards.judgement_tables import show
 from scripts.bot.comment.check_report import facts_as_text
 from scripts.bot.comment.judgement_section import MAX_CSV, render
 from scripts.bot.comment.markdown import NBSP
 from scripts.bot.comment.markers import MAX_CHARS
 from scripts.bot.report.artifact import _are_cases_of
 from scripts.cli import run
-from scripts.commands.judge_file import show
 from scripts.common.terminal import console
 from scripts.standings.profiles import cpu_sentences, machine_in_words, parts_of, to_csv
 from tests.game_session import GameSession

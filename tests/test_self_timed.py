@@ -21,13 +21,13 @@ from harness.task.toolchain import Toolchain
 from scripts.announce.board_news import results_of
 from scripts.announce.news import NewsKind
 from scripts.boards.board_facts import facts_of
+from scripts.boards.judgement_tables import show
 from scripts.boards.tables import standings_table
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.evaluate.packing import pack
 from scripts.bot.reconcile.judged_again import find_due_rows
 from scripts.bot.report.artifact import why_below_the_floor
 from scripts.cli import run
-from scripts.commands.judge_file import show
 from scripts.common.terminal import console
 from scripts.competition.settings import Gpu
 from scripts.ledger.ledger import Ledger

@@ -14,11 +14,12 @@ from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.reference.checker import tensors
 from harness.task.task import Case, Task, Work, load_task, load_tasks
+from scripts.boards.judgement_tables import show
 from scripts.bot.comment.check_report import facts_as_text
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.markdown import NBSP
 from scripts.cli import run
-from scripts.commands.judge_file import roofline_here, show
+from scripts.commands.judge_file import roofline_here
 from scripts.competition.settings import Gpu
 from scripts.standings.roofline import NO_ROOFLINE, Roofline
 from tests.competition import Scene, of_its_board, two_boards

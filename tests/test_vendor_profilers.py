@@ -21,12 +21,12 @@ from harness.records.profile import Profile
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission
 from harness.task.task import load_task
+from scripts.boards.judgement_tables import show
 from scripts.bot.comment.check_report import facts_as_text
 from scripts.bot.comment.judgement_section import render
 from scripts.bot.comment.markdown import NBSP
 from scripts.bot.evaluate.resolve import minutes_for
 from scripts.cli import run
-from scripts.commands.judge_file import show
 from scripts.common.terminal import console
 from scripts.doctor.finding import Availability
 from scripts.doctor.machine import _profiler

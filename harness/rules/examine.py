@@ -19,7 +19,7 @@ from harness.task.compile import Recipe
 from harness.task.task import Case
 
 SLOW_END_S = 5.0
-"""Linux frees the largest memory that a player may have in about two seconds."""
+"""A shorter end is never held against a file: the kernel may have gigabytes to free."""
 
 
 def examine(

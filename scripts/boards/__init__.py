@@ -2,4 +2,6 @@
 
 source   a ledger and its tasks ─┐                   for    `board`, `mine`, `history`, `compare`
 web      a site's JSON ──────────┴─▶ facts ─▶ tables        and their `--json`
+
+judgement_tables  a judgement on a terminal, for `test`, `benchmark`, `profile`, `rank`, `duel` and `submit`
 """

@@ -21,8 +21,15 @@ from harness.records.times import Duel, DuelCase, Run
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Board
-from scripts.commands import judge_file
-from scripts.commands.judge_file import exit_code_of, find_named_task, placed, requested_gpus, unknown_task
+from scripts.boards import judgement_tables
+from scripts.commands.judge_file import (
+    exit_code_of,
+    find_named_task,
+    placed,
+    requested_gpus,
+    suggesting_other_machines,
+    unknown_task,
+)
 from scripts.common.terminal import Display, cell, console, table
 from scripts.common.text import format_speedup, format_us, in_words, plain
 from scripts.competition.repository import choose_board
@@ -67,7 +74,7 @@ def duel(
     from harness.judge import duel as play
 
     looks = (blocks,) if blocks else DUEL_LOOKS
-    with judge_file.suggesting_other_machines(board), Display(console(stderr=True)) as display:
+    with suggesting_other_machines(board), Display(console(stderr=True)) as display:
         display.begin(f"{a.name} against {b.name} on {board.task.name} / {board.gpu}")
         dueled = play(board, files[a], files[b], looks=looks, sandbox=sandbox, on_progress=display.show)
     if as_json:
@@ -138,7 +145,7 @@ def show(dueled: DuelResult, paths: tuple[Path, Path], stdout: Console) -> None:
     for side, path, judgement in zip("AB", paths, (dueled.a, dueled.b), strict=True):
         if judgement.verdict is not Verdict.ACCEPTED:
             stdout.print(f"{side}, {plain(str(path))}:", style="bold")
-            judge_file.show(judgement, stdout)
+            judgement_tables.show(judgement, stdout)
     if dueled.duel:
         stdout.print(_cases_table(dueled.duel), "")
         stdout.print(decision(dueled.duel.ratio), style="bold")

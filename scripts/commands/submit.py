@@ -27,7 +27,8 @@ from harness.records.fields import Mode
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Task
-from scripts.commands.judge_file import find_task, judge_here, show
+from scripts.boards.judgement_tables import show
+from scripts.commands.judge_file import find_task, judge_here
 from scripts.common.options import PATH, in_repository, in_sandbox
 from scripts.common.terminal import console
 from scripts.competition.completion import judged_gpu_names, task_names
