@@ -53,8 +53,8 @@ def _read(value: object) -> str | tuple[str, ...] | RunnerGroup:
 
 
 def _group(value: Mapping[str, object]) -> RunnerGroup:
-    if unknown := next((key for key in value if key not in _GROUP_KEYS), None):
-        raise ValueError(f"unknown key '{unknown}'{did_you_mean(unknown, _GROUP_KEYS)}")
+    if unknown := [key for key in value if key not in _GROUP_KEYS]:
+        raise ValueError(f"unknown key '{unknown[0]}'{did_you_mean(unknown[0], _GROUP_KEYS)}")
     if "group" not in value:
         raise ValueError("missing key 'group'; write labels without a group as a list: [LABEL, LABEL]")
     labels = _labels(value["labels"]) if "labels" in value else ()
