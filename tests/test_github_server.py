@@ -26,7 +26,7 @@ NOT_DESCRIBED = {
     "POST /repos/{owner}/{repo}/actions/policies",
     "GET /repos/{owner}/{repo}/actions/policies/{policy_id}",
     "PUT /repos/{owner}/{repo}/actions/policies/{policy_id}",
-    "POST /graphql",
+    "POST /api/graphql",
 }
 """GitHub's description lacks these; GraphQL has its own."""
 

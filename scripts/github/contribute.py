@@ -140,8 +140,7 @@ class Contributor:
 
     def _mark(self, pull: _Pull, draft: bool) -> None:
         """Set or clear draft state, which only the GraphQL API can do."""
-        body = {"query": _DRAFT if draft else _READY, "variables": {"id": pull.node_id}}
-        answer = self._github.ask("POST", "/graphql", body, is_elsewhere=True)
+        answer = self._github.mutate(_DRAFT if draft else _READY, id=pull.node_id)
         if find(answer, list, "errors"):
             if _NO_DRAFTS in str(answer):
                 raise ContributeError(_without_drafts(self._name))

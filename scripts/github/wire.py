@@ -167,6 +167,15 @@ class Wire:
         status = _STATUSES.get(kind, 400)
         raise self._refused(what, github.GithubException(status, refusals[0]))
 
+    def mutate(self, mutation: str, **variables: object) -> Any:
+        """Send a GraphQL mutation, and return the whole answer, which may have `errors`.  It is never retried.
+
+        Raises:
+            GitHubError: no answer.
+        """
+        body = {"query": mutation, "variables": variables}
+        return self._send("POST", self._github.requester.graphql_url, body, what="GraphQL")[0]
+
     def pages(self, path: str, *inside: str) -> Iterator[object]:
         """The items of a paged list, or of the list `inside` each page; at most 1,000, fetched lazily."""
         path += f"{'&' if '?' in path else '?'}per_page={PER_PAGE}"

@@ -51,7 +51,7 @@ def open_pull(call: Call) -> Answer:
     return Answer(201, shapes.pull(world, pull))
 
 
-@route("POST //graphql")
+@route("POST //api/graphql")
 def graphql(call: Call) -> Answer:
     """The two mutations that REST lacks."""
     query, node = call.body["query"], call.body["variables"]["id"]

@@ -171,17 +171,20 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(parts.path)
         is_rest = path.startswith(f"{API}/")
         shown = path.removeprefix(API) if is_rest else path
-        if path == GRAPHQL:
+        is_query = path == GRAPHQL and b"mutation(" not in self.content
+        if is_query:
             shown = graphql_api.path_of(json.loads(self.content))
         failure = github.failures.find(f"{self.command} {shown}")
         if failure and not failure.is_done:
             self._log(shown, None, None, 0)
             return self._fail(failure)
         try:
-            if path == GRAPHQL:
+            if is_query:
                 answer = self._answer_query(shown)
+            elif is_rest or path == GRAPHQL:
+                answer = self._answer(shown, parts.query)
             else:
-                answer = self._answer(shown, parts.query) if is_rest else self._elsewhere(path, parts.query)
+                answer = self._elsewhere(path, parts.query)
         except Exception:
             github.faults.append(f"{self.command} {shown} broke the server:\n{traceback.format_exc()}")
             answer = Answer(500, {"message": "Server Error"})
