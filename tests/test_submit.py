@@ -359,6 +359,19 @@ def test_a_program_that_gives_no_token_or_repository_is_as_good_as_none(
         access.require_token("x")
 
 
+def test_gh_is_asked_for_the_token_of_the_competitions_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "gh"
+    program.write_text('#!/bin/sh\n[ "$4" = github.com ] || echo "token-of-${4:-another-server}"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for name in ("GH_TOKEN", "GITHUB_TOKEN", "GITHUB_SERVER_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(AccessError, match="no token: sign in"):
+        access.require_token("x")
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://git.example.com")
+    assert access.require_token("x") == "token-of-git.example.com"
+
+
 def test_a_user_with_push_access_needs_no_fork(desk: Desk) -> None:
     desk.be(desk.world.owner)
     (sent,) = desk.submit()

@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from scripts.github.credentials import ORIGIN, AccessError, checked_repository, checked_token
 
@@ -41,7 +42,8 @@ def require_token(rights: str, page: str = NEW_TOKEN) -> str:
     for name in ("GH_TOKEN", "GITHUB_TOKEN"):
         if token := os.environ.get(name, "").strip():
             return checked_token(token, f"the token in {name}")
-    if token := _output(["gh", "auth", "token"]):
+    # Without a host, gh may print the token of another server that it is signed in to.
+    if token := _output(["gh", "auth", "token", "--hostname", urlsplit(server_url()).netloc]):
         return checked_token(token, "the token that `gh auth token` prints")
     raise AccessError(f"no token: sign in with `gh auth login`, or set GH_TOKEN. Create a token at {page}: {rights}")
 
