@@ -421,6 +421,18 @@ def test_a_writer_gives_up_after_losing_every_push_race(bare: Path, monkeypatch:
     assert files(bare) == set()
 
 
+def test_a_writer_that_gives_up_says_why_its_pushes_fail(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(bare)
+    monkeypatch.setattr(ledger_branch, "MAX_ATTEMPTS", 3)
+    hook(bare, "pre-receive", "kill -9 $PPID")
+    with LedgerBranch(url(bare)) as branch:
+        branch.ledger.append_request(asked(1))
+        with pytest.raises(LedgerError, match=r"could not be pushed in 3 attempts; .*: git push failed: .*hung up"):
+            branch.commit("Add")
+        (bare / "hooks/pre-receive").unlink()
+        assert branch.commit("Add") == (asked(1).place,)
+
+
 def test_a_missing_repository_is_reported(tmp_path: Path) -> None:
     with pytest.raises(GitError, match=r"git fetch failed: .*does not appear to be a git repository"):
         add(tmp_path / "none.git")

@@ -21,7 +21,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from enum import Enum, auto
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -55,14 +54,6 @@ _REFUSED = re.compile(
 )
 
 
-class _Pushed(Enum):
-    """`PERHAPS`: the network failed, perhaps after the push succeeded."""
-
-    YES = auto()
-    NO = auto()
-    PERHAPS = auto()
-
-
 class LedgerBranch:
     """A working copy of the branch, in a temporary folder for the `with` block.
 
@@ -78,6 +69,7 @@ class LedgerBranch:
         self._tip: str | None = None
         self._known: Mapping[str, str] = {}  # at the tip: path → blob
         self._checked_out: dict[str, str] = {}  # in the folder, when it last matched the tip
+        self._doubt: GitError | None = None  # why a push of this commit has no answer: it may have succeeded
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="pullrank-ledger-"))
@@ -115,22 +107,20 @@ class LedgerBranch:
                 the commit message.
 
         Raises:
-            LedgerError: GitHub refused, or every attempt lost the race; the added files stay for another try.
+            LedgerError: GitHub refused, or every attempt failed; the added files stay for another try.
         """
-        ours, in_doubt = self._added(), False
+        ours = self._added()
         for _ in self._attempts():
             differs = any(self._known.get(path) != blob for path, blob in ours.items())
             if decide_anew and differs and (chosen := self._choose(self._wanted)) != self._checked_out:
                 self._take_back(ours, chosen)
                 message, ours = decide_anew(), self._added()
-            new = self._unknown(ours)
+            new = {path: blob for path, blob in ours.items() if path not in self._known}
             # If the answer to an earlier push was lost, identical files on the branch are ours.
-            same = {path for path, blob in ours.items() if in_doubt and self._known.get(path) == blob}
-            pushed = _Pushed.YES if self._tip and not new else self._push(new, message)
-            if pushed is _Pushed.YES:
+            same = {path for path, blob in ours.items() if self._doubt and self._known.get(path) == blob}
+            if (self._tip and not new) or self._push(new, message):
                 return self._settle(ours, new.keys() | same)
-            in_doubt |= pushed is _Pushed.PERHAPS
-        raise self._outrun()
+        raise self._given_up()
 
     def remove(self, doomed: Choose, message: str) -> int:
         """Delete files from the tip in one commit, and return how many there were.
@@ -142,23 +132,25 @@ class LedgerBranch:
         for _ in self._attempts():
             gone = sorted(set(doomed(self._known.keys())))
             count = count or len(gone)
-            if not gone or self._push({}, message, gone) is _Pushed.YES:
+            if not gone or self._push({}, message, gone):
                 self._show(self._choose(self._wanted))
                 return count
-        raise self._outrun()
+        raise self._given_up()
 
     def _attempts(self) -> Iterator[int]:
         """Number the attempts; fetch the new tip before each one but the first."""
+        self._doubt = None
         for attempt in range(MAX_ATTEMPTS):
             if attempt:
                 time.sleep(_wait_s(attempt))
                 self._fetch()
             yield attempt
 
-    def _outrun(self) -> LedgerError:
-        return LedgerError(
-            f"others pushed to '{BRANCH}' first in {MAX_ATTEMPTS} attempts; nothing is lost; run it again"
-        )
+    def _given_up(self) -> LedgerError:
+        way_out = f"in {MAX_ATTEMPTS} attempts; nothing is lost; run it again"
+        if self._doubt:
+            return LedgerError(f"'{BRANCH}' could not be pushed {way_out}: {self._doubt}")
+        return LedgerError(f"others pushed to '{BRANCH}' first {way_out}")
 
     # Reading.
 
@@ -245,30 +237,31 @@ class LedgerBranch:
         options = ("--quiet", "--force", "--done", "--date-format=now")
         return self._git.run("fast-import", *options, stdin=b"\n".join(stream)).decode().strip()
 
-    def _push(self, new: Mapping[str, str], message: str, gone: Collection[str] = ()) -> _Pushed:
-        """Build a commit with the new files and without those `gone`, and push it unless others pushed first."""
+    def _push(self, new: Mapping[str, str], message: str, gone: Collection[str] = ()) -> bool:
+        """Build a commit with the new files and without those `gone`, and push it; whether GitHub confirms that.
+
+        Raises:
+            LedgerError: GitHub refused.
+        """
         commit = self._build(new, message, gone)
         try:
             said = self._git.run("push", "--porcelain", "origin", f"{commit}:refs/heads/{BRANCH}")
         except GitError as error:
             if _LOST_RACE.search(error.said):
-                return _Pushed.NO
+                return False
             if _REFUSED.search(error.said):
                 way_out = f"The bot must be able to push to the branch '{BRANCH}': `pullrank setup --check`"
                 raise LedgerError(f"{error}\n{way_out}") from None
-            return _Pushed.PERHAPS
+            self._doubt = error
+            return False
         if b"\n=\t" in said:  # up to date: another process made an identical commit in the same second
-            return _Pushed.NO
+            return False
         if self._tip:
             self._known = {path: blob for path, blob in {**self._known, **new}.items() if path not in gone}
         else:
             self._known = self._list(commit)
         self._tip = commit
-        return _Pushed.YES
-
-    def _unknown(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """Those of our files that are not on the branch."""
-        return {path: blob for path, blob in ours.items() if path not in self._known}
+        return True
 
     def _settle(self, ours: Collection[str], standing: Collection[str]) -> tuple[Path, ...]:
         """Update the folder to the tip; others' files replace ours of the same name."""
