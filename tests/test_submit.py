@@ -312,6 +312,29 @@ def test_a_new_pull_request_restarts_its_branch_from_the_current_main(desk: Desk
     assert desk.world.git.parents(sent["head_sha"]) == [desk.world.git.find_commit("main")]
 
 
+def test_a_renamed_account_submits_to_the_folder_of_its_first_login(desk: Desk) -> None:
+    desk.submit()
+    desk.scene.intake()
+    desk.world.close(desk.pulls[0])
+    desk.scene.intake()
+    desk.world.rename(desk.scene.alice, "alicia")
+    desk.file.write_bytes(FASTER)
+    (sent,) = desk.submit()
+    assert sent["repository"] == "alicia/kernels" and path_of("alice") in desk.world.git.files(sent["head_sha"])
+    desk.scene.intake()
+    news = seen(desk, sent["pull_request"])
+    assert [board.stage for board in news.boards] == [BoardProgress.QUEUED] and not news.refusal
+
+
+def test_a_login_that_somebody_else_had_before_is_refused_before_anything_is_sent(desk: Desk) -> None:
+    desk.submit()
+    desk.scene.intake()
+    desk.world.rename(desk.scene.alice, "alicia")
+    desk.be(desk.world.add_user("alice"))
+    desk.submit(code=2)
+    assert "The folder 'alice' belongs to another account" in desk.said and len(desk.pulls) == 1
+
+
 def test_a_draft_becomes_one_before_its_commit_arrives(desk: Desk) -> None:
     desk.submit()
     head = desk.pulls[0].head_sha

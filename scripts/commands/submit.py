@@ -40,7 +40,7 @@ from scripts.github.pulls import GitHubError, RateLimitError
 from scripts.submit.ending import ClosingLine
 from scripts.submit.follow import PullStatus, is_submission, look
 from scripts.submit.live_table import Voice
-from scripts.submit.prepare import PreparedSubmission, SubmitError, find_stale, prepare, with_gpus
+from scripts.submit.prepare import PreparedSubmission, SubmitError, find_stale, prepare, read_accounts, with_gpus
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
@@ -175,7 +175,8 @@ def _named(submission: Submission, task: Task, login: str) -> Submission:
 
 def _prepared(contributor: Contributor, submission: Submission, task: Task, *, draft: bool) -> PreparedSubmission:
     try:
-        return prepare(submission, task, contributor.me, load_settings(ROOT / SETTINGS), draft=draft)
+        accounts = read_accounts(contributor)
+        return prepare(submission, task, contributor.me, load_settings(ROOT / SETTINGS), accounts, draft=draft)
     except SubmitError as error:
         # Machines, limits and bans may have changed since.
         theirs = contributor.files_of(SETTINGS.parent.as_posix()).get(SETTINGS.name)

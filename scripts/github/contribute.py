@@ -88,9 +88,12 @@ class Contributor:
             raise ContributeError(f"{self._name} is a fork of {source}, where the competition is: add --repo {source}")
         self.default_branch = require(self._upstream, str, "default_branch")
 
-    def files_of(self, folder: str) -> dict[str, str]:
-        """Blob hashes by path of the files in a folder of the default branch; empty if the folder does not exist."""
-        place = quote(f"{self.default_branch}:{folder}", safe="")
+    def files_of(self, folder: str, branch: str = "") -> dict[str, str]:
+        """Blob hashes by path of the files in a folder of a branch, by default the default branch.
+
+        Empty if the branch or the folder does not exist.
+        """
+        place = quote(f"{branch or self.default_branch}:{folder}", safe="")
         with explaining(self._name):
             answer = self._github.look_up(f"/git/trees/{place}?recursive=1")
         if answer is None:
@@ -100,6 +103,11 @@ class Contributor:
             for one in items(answer, "tree")
             if find(one, str, "type") == "blob"
         }
+
+    def content_of(self, sha: str) -> bytes:
+        """The content of one of these files."""
+        with explaining(self._name):
+            return base64.b64decode(require(self._github.ask("GET", f"/git/blobs/{sha}"), str, "content"))
 
     def send(self, path: str, source: bytes, *, branch: str, title: str, draft: bool) -> Sent:
         """Commit a file to this author's open pull request for it, or open one.

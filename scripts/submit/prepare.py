@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +11,25 @@ from pathlib import Path
 from harness.records.errors import PullRankError, SubmissionError
 from harness.task.submission import Submission, read_directives
 from harness.task.task import Task
-from scripts.bot.admission.admission import Admission, Competition, PullContents, Refused, admit, merged_by_others
+from scripts.bot.admission.admission import (
+    Admission,
+    Competition,
+    PullContents,
+    Refused,
+    admit,
+    folder_of,
+    merged_by_others,
+)
 from scripts.bot.admission.path_rule import SubmissionPath
 from scripts.common.git_command import blob_sha
 from scripts.competition.repository import ROOT
 from scripts.competition.settings import Settings
+from scripts.github.contribute import Contributor
 from scripts.github.pulls import Account, BlobInfo, PullRequest
+from scripts.ledger.branch import BRANCH
+from scripts.ledger.facts import FactError
+from scripts.ledger.moderation import KnownAccount
+from scripts.ledger.names import account_of
 
 _NOWHERE = "0" * 40
 
@@ -26,7 +40,7 @@ class SubmitError(PullRankError):
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedSubmission:
-    """The submission as sent: the bytes to commit, their path, and the boards."""
+    """The submission as sent: the bytes to commit, their path, and the boards.  `login` is its folder's."""
 
     task: Task
     login: str
@@ -66,13 +80,30 @@ def with_gpus(submission: Submission, gpus: tuple[str, ...], task: Task) -> Subm
     return replace(submission, source=line + submission.source.removeprefix(codecs.BOM_UTF8))
 
 
+def read_accounts(contributor: Contributor) -> tuple[KnownAccount, ...]:
+    """The author as first seen, and others who had the author's login before; read from the ledger."""
+    files = {f"accounts/{path}": sha for path, sha in contributor.files_of("accounts", BRANCH).items()}
+    accounts: list[KnownAccount] = []
+    for path in account_of(contributor.me.id, contributor.me.login)(files):
+        with suppress(FactError):
+            accounts.append(KnownAccount.from_json(contributor.content_of(files[path])))
+    return tuple(accounts)
+
+
 def prepare(
-    submission: Submission, task: Task, author: Account, settings: Settings, *, draft: bool
+    submission: Submission,
+    task: Task,
+    author: Account,
+    settings: Settings,
+    accounts: tuple[KnownAccount, ...],
+    *,
+    draft: bool,
 ) -> PreparedSubmission:
     """Prepare a file as intake would admit it.
 
     Args:
         submission: has the name that the task requires.
+        accounts: of `read_accounts`.
 
     Raises:
         SubmitError: intake would refuse it; the message is intake's.
@@ -80,19 +111,22 @@ def prepare(
     if not (draft or task.is_open(datetime.now(UTC))):
         why = "is closed and ranks nothing any more" if task.ranks else "is for practice only"
         raise SubmitError(f"{task.name} {why}. With --draft it is tested and timed")
-    entry = SubmissionPath(task=task.name, login=author.login, name=submission.name)
+    competition = Competition(settings=settings, accounts=accounts)
     try:
-        admitted = _admit(entry, submission, task, author, settings)
+        entry = SubmissionPath(task=task.name, login=folder_of(author, competition), name=submission.name)
+        admitted = _admit(entry, submission, task, author, competition)
     except Refused as refused:
         raise SubmitError(str(refused).replace("`", "'")) from None
     except SubmissionError as error:
         raise SubmitError(str(error)) from None
     return PreparedSubmission(
-        task=task, login=author.login, source=submission.source, path=entry.path, gpus=admitted.gpus
+        task=task, login=entry.login, source=submission.source, path=entry.path, gpus=admitted.gpus
     )
 
 
-def _admit(entry: SubmissionPath, submission: Submission, task: Task, author: Account, settings: Settings) -> Admission:
+def _admit(
+    entry: SubmissionPath, submission: Submission, task: Task, author: Account, competition: Competition
+) -> Admission:
     source = submission.source
     blob = BlobInfo(sha=blob_sha(source), mode="100644", size=len(source))
     contents = PullContents(
@@ -103,7 +137,7 @@ def _admit(entry: SubmissionPath, submission: Submission, task: Task, author: Ac
         merged=merged_by_others(ROOT, entry),
         given=tuple(path.read_bytes() for path in (*task.templates.values(), *(one.path for one in task.examples))),
     )
-    return admit(entry, contents, Competition(settings=settings))
+    return admit(entry, contents, competition)
 
 
 def _pull_to_be(author: Account) -> PullRequest:

@@ -81,7 +81,8 @@ def get_blob(call: Call) -> Answer:
     content = call.require(call.world.git.blob(sha))
     # GitHub splits base64 into lines.
     encoded = base64.encodebytes(content).decode()
-    return Answer(body={"sha": sha, "size": len(content), "content": encoded, "encoding": "base64"})
+    facts = {"sha": sha, "node_id": f"B_{sha}", "size": len(content)}
+    return Answer(body=facts | {"content": encoded, "encoding": "base64"})
 
 
 @route("POST /git/blobs", "contents:write")
