@@ -1,8 +1,9 @@
 """GitHub on loopback: HTTP around a `World`.
 
     http://127.0.0.1:PORT/api/v3/…          REST, checked against GitHub's own description
-    http://127.0.0.1:PORT/api/graphql       GraphQL, checked against GitHub's own schema; logged as `POST
-    /graphql/Pull/1` http://127.0.0.1:PORT/owner/name.git    git, through its own `upload-pack` and `receive-pack`
+    http://127.0.0.1:PORT/api/graphql       GraphQL, checked against GitHub's own schema; a query is logged as
+                                            `POST /graphql/Pull/1`
+    http://127.0.0.1:PORT/owner/name.git    git, through its own `upload-pack` and `receive-pack`
     http://localhost:PORT/artifacts/…       storage, another host, which must get no token
 
 Every request is logged, and a test can make it fail.  Requests and answers that GitHub's description does not allow are
