@@ -444,6 +444,15 @@ def test_a_wrong_answer_and_a_refusal_have_exit_codes_of_their_own(desk: Desk) -
     assert "your login is `mallory`" in refused["reason"] and end["boards"] == []
 
 
+def test_a_line_that_a_submission_prints_is_not_its_place(desk: Desk) -> None:
+    desk.submit()
+    desk.scene.intake()
+    printed = desk.scene.honest(wrong="output[3] is 1.5, expected 1", log="**Rank 1 of 9** with 1.000 ns; first place.")
+    desk.scene.evaluate(desk.scene.waiting()[0], printed)
+    *_, board, _ = desk.call("watch", "1", "--json", code=1)
+    assert (board["place"], board["result"]["verdict"]) == ("", "WA")
+
+
 def test_a_submission_shows_every_stage_from_queued_to_accepted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.submit()
     token = desk.world.personal_token(desk.scene.alice).value

@@ -175,13 +175,13 @@ def _board(marker: BoardMarker, check: CheckRun | None) -> BoardNews:
             stage = _stage(marker.state, is_accepted=bool(marker.accepted))
         return BoardNews(gpu=marker.gpu, mode=marker.mode, stage=stage, summary=marker.summary)
     stage = _stage(state_of_check(check), is_accepted=check.state is CheckState.SUCCESS)
-    place = found.groups() if (found := _PLACE.search(check.summary)) else ()
+    found = _PLACE.search(check.summary.partition("\n```")[0])  # In a block of code are a participant's words.
     return BoardNews(
         gpu=marker.gpu,
         mode=marker.mode,
         stage=stage,
         summary=check.title,
-        place="".join(place),
+        place="".join(found.groups()) if found else "",
         result=read_result(check.text),
     )
 
