@@ -11,7 +11,7 @@ import yaml
 
 from scripts.bot.ci import CiError, ci, say, write_outputs
 from scripts.cli import COMMANDS, HIDDEN, cli, run
-from scripts.github.pages import base_path, pages_address
+from scripts.github.pages import pages_address
 from tests.competition import FASTER, SOURCE, Scene, path_of
 from tests.discord_server import TOKEN, Discord
 
@@ -134,8 +134,7 @@ def test_printed_text_cannot_issue_workflow_commands(
 @pytest.mark.parametrize(
     ("repository", "path"), [("acme/kernels", "/kernels/"), ("acme/acme.github.io", "/"), ("Acme/acme.github.io", "/")]
 )
-def test_the_site_knows_its_base_path(repository: str, path: str) -> None:
-    assert base_path(repository) == path
+def test_the_site_of_a_repository_has_its_name_as_path_unless_it_is_the_owners(repository: str, path: str) -> None:
     assert pages_address(repository) == f"https://acme.github.io{path}"
 
 
