@@ -368,8 +368,9 @@ def test_a_comment_is_never_longer_than_github_allows() -> None:
     examples = tuple((f"accepted/{'x' * 90}{n}.py", Verdict.ACCEPTED) for n in range(MAX_EXAMPLES))
     plans = [TaskPlan(name=f"t{n}", examples=examples) for n in range(4)]
     loud = tuple(result(name, Verdict.WRONG_ANSWER, "`" * 900, plan.name) for plan in plans for name, _ in examples)
-    body = outcome(*plans, results=loud).comment()
+    body = outcome(*plans, TaskPlan(name="z", faults="z/task.yml: no"), results=loud).comment()
     assert len(body) < MAX_CHARS + 1000 and "do not fit here" in body
+    assert "A task's code could fake these results" in body and "z/task.yml: no" in body
     assert "more, of which 0 as expected" in outcome(plans[0], results=loud).comment()
 
 

@@ -36,9 +36,9 @@ MAX_FLAWS = 20
 _MAX_WHERE, _MAX_CELL = 120, 240
 
 _HEAD = ("| Example | Expected | Got | Message |", "| :-- | :-- | :-- | :-- |")
-_ENDING = (
+_WARNING = (
     "A task's code could fake these results: read it before you merge it. "
-    "[The run]({url}) had no permissions, and the task no network.\n"
+    "[The run]({url}) had no permissions, and the task no network."
 )
 _LEFT_OUT = "\nSome results do not fit here; the check run has more.\n"
 
@@ -164,14 +164,19 @@ class CheckResult:
         return f"{MARKER}\n### `/check` of `{self.head_sha[:7]}`\n\n{self.report()}"
 
     def report(self) -> str:
-        """The whole report as Markdown, with all foreign text in code."""
-        parts, room = [f"{self.title[0].upper()}{self.title[1:]}.\n\n{self._trouble()}"], MAX_CHARS
-        for part in [*map(self._section, self.plans), _ENDING.format(url=self.run_url)]:
-            room -= len(part)
-            parts.append(part if room > 0 else "")
-        left_out = sum(not part for part in parts)
+        """The whole report as Markdown, with all foreign text in code.
+
+        The warning is at the top, because the bot or GitHub cuts a long report at its end.
+        """
+        title = f"{self.title[0].upper()}{self.title[1:]}."
+        head = f"{title}\n\n{_WARNING.format(url=self.run_url)}\n\n{self._trouble()}"
+        shown: list[str] = []
+        for section in map(self._section, self.plans):
+            if len(section) + sum(map(len, shown)) <= MAX_CHARS:
+                shown.append(section)
+        left_out = _LEFT_OUT if len(shown) < len(self.plans) else ""
         # No foreign text may open an HTML comment and hide ours.
-        return "\n".join(filter(None, parts)).replace("<!--", "<\\!--") + (_LEFT_OUT if left_out else "")
+        return "\n".join([head, *shown]).replace("<!--", "<\\!--") + left_out
 
     def _trouble(self) -> str:
         if self.answer.trouble:
