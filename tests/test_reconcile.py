@@ -31,6 +31,7 @@ from scripts.bot.reconcile.plan import (
     EndRequest,
     RepositoryState,
     Step,
+    UpdateComment,
     look_back,
     plan,
 )
@@ -1072,6 +1073,22 @@ def test_a_request_judged_after_the_plan_stays_judged(scene: Scene, capsys: pyte
         step = EndRequest(request=status.request, state=EndState.CANCELLED, note="the pull request was closed")
         assert act(step, context, datetime.now(UTC)).endswith("already ended differently")
     assert scene.comment(pull.number) == before and scene.checks() == ["PullRank / CPU: success"]
+
+
+def test_a_request_reported_after_the_plan_keeps_its_check_run(scene: Scene) -> None:
+    from scripts.bot.reconcile.reconcile import act
+
+    scene.submit(scene.alice, SOURCE, draft=True)
+    (status,) = scene.ledger().values()
+    scene.evaluate(scene.waiting()[0], scene.honest())
+    (check,) = scene.world.checks.values()
+    report = check.output["summary"]
+    scene.enter("reconcile.yml", "reconcile")
+    workflow = Workflow()
+    with workflow.github() as github:
+        context = workflow.context(github, "main")
+        act(UpdateComment(request=status.request, ending=None), context, datetime.now(UTC))
+    assert scene.checks() == ["PullRank / CPU: success"] and check.output["summary"] == report
 
 
 def test_the_reconciler_reports_when_no_event_reaches_intake(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

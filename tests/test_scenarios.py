@@ -523,6 +523,7 @@ def test_a_challenger_who_beat_a_former_champion_duels_the_present_one(
     scene.evaluate(run, scene.honest(ratio=0.3, duel=duel_with("bob", BOBS, 0.75)))
     assert "Won: it takes first place" in scene.comment(second.number)
     assert first_place(scene) == "carol"
+    assert set(scene.checks()) == {"PullRank / CPU: success"}, "none of them waits for ever"
     assert "Nothing to do" in settle(scene, capsys)
 
 

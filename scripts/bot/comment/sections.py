@@ -55,13 +55,10 @@ def ended_section(request: Request, ending: Ending) -> BoardSection:
     return BoardSection(facts=_facts(request, state, summary))
 
 
-def check_without_report(request: Request, ending: Ending | None = None) -> Check:
-    """The check run of a board that waits, or has ended without a report."""
-    section = ended_section(request, ending) if ending else queued_section(request)
-    state = CheckState.NEUTRAL if ending else CheckState.QUEUED
-    if ending and ending.state in WITHDRAWN:
-        state = CheckState.CANCELLED
-    return check_of(request, state, section.facts.summary)
+def check_without_report(request: Request, ending: Ending) -> Check:
+    """The check run of a board that has ended without a report."""
+    state = CheckState.CANCELLED if ending.state in WITHDRAWN else CheckState.NEUTRAL
+    return check_of(request, state, ended_section(request, ending).facts.summary)
 
 
 def section_of_check(request: Request, check: CheckRun) -> BoardSection | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from harness.records.errors import PullRankError
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import check_without_report
-from scripts.bot.comment.write_comment import show_state
+from scripts.bot.comment.write_comment import show_state, update_comment
 from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.intake import intake
@@ -163,7 +163,7 @@ def _ask(request: Request, context: BotContext) -> str:
         if not is_new or request.place not in branch.commit(f"{request.id}: {request.reason}"):
             return f"{request.id}: already requested by another run"
         of_pull = PullRecord.read(request, branch.ledger, context.root)
-    show_state(of_pull, check_without_report(request), context.github)
+    update_comment(of_pull, context.github, {request.id})
     workflow_runs.start(context.github, request, context.default_branch)
     return f"{request.id}: requested, {request.reason}"
 
@@ -197,7 +197,10 @@ def _end(step: EndRequest, context: BotContext, now: datetime) -> str:
 def _tell(request: Request, ending: Ending | None, context: BotContext) -> str:
     with context.open_ledger(requests_of(request.user_id)) as branch:
         of_pull = PullRecord.read(request, branch.ledger, context.root)
-    show_state(of_pull, check_without_report(request, ending), context.github)
+    if ending:
+        show_state(of_pull, check_without_report(request, ending), context.github)
+    else:  # Its own run writes the check run, and may have completed it since the plan was made.
+        update_comment(of_pull, context.github, {request.id})
     return f"{request.id}: updated the comment"
 
 
