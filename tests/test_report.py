@@ -460,6 +460,19 @@ def test_a_long_list_of_tests_starts_with_wrong_ones_and_omits_some() -> None:
     assert "60 more are not shown." in text
 
 
+def test_a_long_list_of_benchmarks_omits_some_but_not_their_mean() -> None:
+    sizes = range(1, 43)
+    board = SimpleNamespace(**(vars(BOARD) | {"benchmarks": tuple(SimpleNamespace(params={"size": n}) for n in sizes)}))
+    cases = (
+        CaseResult(kind=CaseKind.BENCHMARK, params={"size": n}, verdict=AC, seconds=1.0, timing=timing(0.5))
+        for n in sizes
+    )
+    judgement = judged("ada", built(), *right_tests_but(), *cases)
+    text = render(judgement, cast(Board, board), standings(cast(Board, board), [judgement])).replace(NBSP, " ")
+    assert len(columns(text)["Time"]) == 41 and columns(text)["Time"][-1].startswith("50.00 µs")
+    assert "| **geometric mean** |" in text and "2 more are not shown." in text
+
+
 def hostile() -> Judgement:
     """A judgement whose free texts are all hostile and as long as allowed."""
     text = (HOSTILE * 60)[:20_000]

@@ -27,7 +27,7 @@ from harness.records.stats import is_provisional
 from harness.records.times import Duel
 from harness.records.verdict import Verdict
 from harness.task.task import Board
-from scripts.bot.comment.markdown import MAX_SAID, case_name, first_paragraph, folded, run_link, solid, table
+from scripts.bot.comment.markdown import MAX_SAID, case_name, first_paragraph, folded, not_shown, run_link, solid, table
 from scripts.bot.comment.times_table import MAX_CASES, benchmarks
 from scripts.common.text import (
     fence,
@@ -280,8 +280,7 @@ def _listed(tests: Sequence[CaseResult]) -> str:
         (case_name(case.kind, case.params), f"{case.verdict} {first_paragraph(case.message)}".strip())
         for case in tests[:MAX_CASES]
     )
-    left_out = f"\n\n{len(tests) - MAX_CASES} more are not shown." if len(tests) > MAX_CASES else ""
-    return table(("Test", "Verdict"), shown) + left_out
+    return "\n\n".join(filter(None, [table(("Test", "Verdict"), shown), not_shown(len(tests) - MAX_CASES)]))
 
 
 # The rest.

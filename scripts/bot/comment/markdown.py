@@ -20,6 +20,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def not_shown(count: int) -> str:
+    """A sentence about rows that do not fit into a table; empty if all do."""
+    return f"{count} more {'is' if count == 1 else 'are'} not shown." if count > 0 else ""
+
+
 def solid(text: str) -> str:
     """A number with its unit, which narrow screens do not break into two lines."""
     return text.replace(" ", NBSP)

@@ -22,7 +22,7 @@ from typing import Any
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.stats import Interval, score, tied
 from harness.task.task import Board
-from scripts.bot.comment.markdown import NBSP, case_name, first_paragraph, solid, table
+from scripts.bot.comment.markdown import NBSP, case_name, first_paragraph, not_shown, solid, table
 from scripts.common.text import format_gap, format_interval, format_us, inline
 from scripts.standings.case_times import CaseTime, case_times
 from scripts.standings.eligibility import ranking, shape
@@ -127,18 +127,19 @@ def benchmarks(
         standings: those that include this judgement; without them there is nothing to compare with.
         earlier: the author's judgements on this board, in ledger order.
     """
-    cases = judgement.benchmarks[:MAX_CASES]
+    cases = judgement.benchmarks
     if not cases:
         return ""
     rivals = find_rivals(judgement, standings, earlier) if standings else ()
     times = [measured(case, _nominal_us(case, board, standings)) for case in cases]
-    rows = [_row(case, time, rivals, roofline) for case, time in zip(cases, times, strict=True)]
+    rows = [_row(case, time, rivals, roofline) for case, time in zip(cases, times, strict=True)][:MAX_CASES]
     known = [time for time in times if time]
     if len(known) == len(board.benchmarks) > 1 and board.ranking_by in _MEANS:
         rows.append(_together(known, rivals, board.ranking_by))
     time, last = ("Time:", "Speedup vs anchor:") if board.task.is_refereed else ("Time, self-timed:", "Best call:")
     shown = table(("Benchmark", time, *(f"{rival.name}:" for rival in rivals), last), rows)
-    return "\n\n".join([shown, *([_LEGEND] if rivals and known else []), *_notes(cases)])
+    legend = _LEGEND if rivals and known else ""
+    return "\n\n".join(filter(None, [shown, not_shown(len(cases) - MAX_CASES), legend, *_notes(cases)]))
 
 
 def _nominal_us(case: CaseResult, board: Board, standings: Standings | None) -> float | None:
