@@ -206,6 +206,14 @@ def test_the_judges_error_message_is_made_harmless(scene: Scene) -> None:
     assert "`no torch ::error::@everyone <img>`" in scene.comment(pull.number)
 
 
+def test_an_artifact_that_is_too_large_is_reported_as_such(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scripts.bot.report.outcome.MAX_ZIP", 99)
+    pull = opened(scene)
+    for _ in range(3):
+        scene.evaluate(scene.waiting()[0], scene.honest())
+    assert "`the machine's result has expired or is too large`" in scene.comment(pull.number)
+
+
 def test_a_submission_is_judged_again_if_its_task_changed_meanwhile(scene: Scene) -> None:
     pull = opened(scene)
     (run,) = scene.runs()

@@ -19,6 +19,7 @@ from scripts.bot.check.findings import CHECK_NAME, MARKER, CheckResult, MachineA
 from scripts.bot.context import BotContext
 from scripts.bot.evaluate.pyz import write_judge
 from scripts.bot.intake.intake import CHECK_WORKFLOW
+from scripts.bot.report.artifact import ArtifactError, newest_artifact
 from scripts.github.checks import Check, CheckState
 
 ARTIFACT = "checked"
@@ -81,11 +82,7 @@ def _is_run_anew(number: int, run_id: int, context: BotContext) -> bool:
 
 
 def _fetch(result: str, run_id: int, context: BotContext) -> MachineAnswer:
-    """The machine's answer.  GitHub's own errors are raised: the artifact stays there for the next attempt."""
-    found = [one for one in context.github.artifacts(run_id, ARTIFACT) if one.name == ARTIFACT]
-    if not found:
-        return MachineAnswer(trouble=f"the machine's job ended ({result}) without a result")
-    newest = max(found, key=lambda one: one.id)
-    if newest.is_expired or newest.size > MAX_ZIP:
-        return MachineAnswer(trouble="the machine's result has expired or is too large")
-    return read_answer(context.github.download_artifact(newest.id, MAX_ZIP, newest.digest or ""))
+    try:
+        return read_answer(newest_artifact(context.github, run_id, ARTIFACT, MAX_ZIP, result))
+    except ArtifactError as error:
+        return MachineAnswer(trouble=str(error))

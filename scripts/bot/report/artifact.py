@@ -1,4 +1,4 @@
-"""Read what the judge's machine uploads: one small zip, treated as hostile.
+"""Fetch and read what a machine uploads: one small zip, treated as hostile.
 
     judgement.json     a judgement; or
     error.json         why there is none: {"format": "pullrank-error", "version": 1, "message": …}
@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
@@ -31,6 +32,9 @@ from scripts.common.text import plain, shorten
 from scripts.competition.settings import Gpu
 from scripts.ledger.request import Request
 from scripts.standings.roofline import floor_us, work_of
+
+if TYPE_CHECKING:
+    from scripts.github.gh import GitHub
 
 MAX_ZIP = MAX_BYTES + (1 << 20)
 MAX_ERROR = 64 * 1024
@@ -50,6 +54,22 @@ class Window:
 
     started_at: datetime
     ended_at: datetime
+
+
+def newest_artifact(github: GitHub, run_id: int, name: str, max_bytes: int, result: str) -> bytes:
+    """The zip of a run's newest artifact of a name; `result` is how the job ended that uploads it.
+
+    Raises:
+        ArtifactError: there is none, it has expired, or is too large.
+        GitHubError: GitHub fails; the artifact stays there for the next attempt.
+    """
+    found = [one for one in github.artifacts(run_id, name) if one.name == name]
+    if not found:
+        raise ArtifactError(f"the machine's job ended ({result}) without a result")
+    newest = max(found, key=lambda one: one.id)
+    if newest.is_expired or newest.size > max_bytes:
+        raise ArtifactError("the machine's result has expired or is too large")
+    return github.download_artifact(newest.id, max_bytes, newest.digest or "")
 
 
 def read_artifact(content: bytes) -> Judgement:

@@ -18,7 +18,7 @@ from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.context import BotContext
 from scripts.bot.evaluate import workflow_runs
-from scripts.bot.report.artifact import MAX_ZIP, ArtifactError, Window, read_artifact, why_no_match
+from scripts.bot.report.artifact import MAX_ZIP, ArtifactError, Window, newest_artifact, read_artifact, why_no_match
 from scripts.github.pulls import GitHubError, Job, PullRequest
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import LONGEST_JOB_S, Ending, EndState, Request
@@ -141,11 +141,8 @@ def fetch(
     window = None
     if job and job.started_at:
         window = Window(started_at=job.started_at, ended_at=job.completed_at or datetime.now(UTC))
-    content = _download(run_id, hints, context.github)
     try:
-        if content is None:
-            raise ArtifactError(f"the judge's job ended ({judge_result}) without a judgement")
-        judgement = read_artifact(content)
+        judgement = read_artifact(_download(run_id, judge_result, hints, context.github))
         if reason := why_no_match(judgement, request, board, gpu, harness_digest(), window, run_url):
             raise ArtifactError(f"the judgement was rejected: {reason}")
         baseline = board.task.baseline_name(judgement.submission.digest)
@@ -156,19 +153,12 @@ def fetch(
     return JudgingOutcome(judgement=judgement, seconds=seconds_of(job))
 
 
-def _download(run_id: int, hints: Hints, github: GitHub) -> bytes | None:
-    """The artifact's zip: by the id that the judge's job reported, or else the run's newest of that name.
-
-    GitHub's own errors are raised: the artifact stays there for the next attempt.
-    """
+def _download(run_id: int, judge_result: str, hints: Hints, github: GitHub) -> bytes:
+    """The artifact's zip: by the id that the judge's job reported, or else the run's newest of that name."""
     if hints.artifact:
         with contextlib.suppress(GitHubError):
             return github.download_artifact(hints.artifact, MAX_ZIP, hints.digest)
-    found = [one for one in github.artifacts(run_id, ARTIFACT) if one.name == ARTIFACT and not one.is_expired]
-    if not found:
-        return None
-    newest = max(found, key=lambda one: one.id)
-    return github.download_artifact(newest.id, MAX_ZIP, newest.digest or "") if newest.size <= MAX_ZIP else b""
+    return newest_artifact(github, run_id, ARTIFACT, MAX_ZIP, judge_result)
 
 
 def judge_job(run_id: int, github: GitHub) -> Job | None:
