@@ -18,12 +18,12 @@ from harness.task.task import Board, Evaluator, Work
 from scripts.bot.report.artifact import (
     MAX_ERROR,
     ArtifactError,
-    Window,
     read_artifact,
     why_below_the_floor,
     why_no_match,
 )
 from scripts.competition.settings import Gpu
+from scripts.github.pulls import Job
 from scripts.ledger.request import Request, make_id
 from tests.competition import cases_of, digest_of, judgement_of, the_board, timing, zipped
 
@@ -42,13 +42,13 @@ def request(mode: Mode = Mode.RANKED, **changes: Any) -> Request:
     return Request(**(fields | changes))
 
 
-def window() -> Window:
+def job() -> Job:
     now = datetime.now(UTC)
-    return Window(started_at=now - timedelta(hours=2), ended_at=now)
+    return Job(name="judge", started_at=now - timedelta(hours=2), completed_at=now)
 
 
 def refusal(judgement: Judgement, asked: Request | None = None, gpu: Gpu | None = None, **changes: Any) -> str:
-    facts: dict[str, Any] = {"harness_digest": judgement_of(request(), URL).harness.digest, "window": window()}
+    facts: dict[str, Any] = {"harness_digest": judgement_of(request(), URL).harness.digest, "job": job()}
     facts |= {"run_url": URL, "board": BOARD} | changes
     return why_no_match(judgement, asked or request(), gpu=gpu or Gpu(runs_on="cpu"), **facts)
 
@@ -156,7 +156,7 @@ def test_a_judging_error_is_not_accepted_as_an_answer() -> None:
 
 
 def test_a_judgement_without_a_job_that_made_it_is_refused() -> None:
-    assert "its start and end" in refusal(forged(), window=None)
+    assert "its start and end" in refusal(forged(), job=None)
 
 
 # The zip.

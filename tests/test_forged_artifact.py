@@ -22,8 +22,9 @@ from harness.records.judgement import CaseResult, Claim, Digests, Judgement
 from harness.records.times import Forfeit, ToldRun, ToldTiming
 from harness.records.verdict import Verdict
 from harness.task.task import Baseline, Board, Evaluator
-from scripts.bot.report.artifact import ArtifactError, Window, read_artifact, why_no_match
+from scripts.bot.report.artifact import ArtifactError, read_artifact, why_no_match
 from scripts.competition.settings import Gpu
+from scripts.github.pulls import Job
 from scripts.ledger.request import Request, make_id
 from scripts.standings.standings import standings
 from tests.competition import ROOT, SOURCE, cases_of, digest_of, duel_with, judgement_of, profiles_of, the_board, zipped
@@ -129,9 +130,9 @@ def what_comes_of(fields: Json, honest: Honest) -> str:
         return REFUSED
     assert isinstance(handed, Judgement)
     true = honest.judgement
-    window = Window(started_at=true.started_at, ended_at=true.finished_at)
+    job = Job(name="judge", started_at=true.started_at, completed_at=true.finished_at)
     gpu = Gpu(runs_on="x", device=("CPU",))
-    if why_no_match(handed, honest.request, honest.board, gpu, true.harness.digest, window, URL):
+    if why_no_match(handed, honest.request, honest.board, gpu, true.harness.digest, job, URL):
         return REFUSED
     baseline = honest.board.task.baseline_name(handed.submission.digest)
     if (handed.edition, handed.baseline) != (honest.board.edition, baseline):

@@ -17,8 +17,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
@@ -30,6 +29,7 @@ from harness.task.formula import NotAFormula
 from harness.task.task import Board
 from scripts.common.text import plain, shorten
 from scripts.competition.settings import Gpu
+from scripts.github.pulls import Job
 from scripts.ledger.request import Request
 from scripts.standings.roofline import floor_us, work_of
 
@@ -46,14 +46,6 @@ CACHED_BYTES = 256 << 20
 
 class ArtifactError(PullRankError):
     """The artifact does not hold what a judge uploads."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Window:
-    """When the judge's job ran, by GitHub's clock."""
-
-    started_at: datetime
-    ended_at: datetime
 
 
 def newest_artifact(github: GitHub, run_id: int, name: str, max_bytes: int, result: str) -> bytes:
@@ -141,13 +133,13 @@ def why_no_match(
     board: Board,
     gpu: Gpu,
     harness_digest: str,
-    window: Window | None,
+    job: Job | None,
     run_url: str,
 ) -> str:
     """Why a judgement does not answer a request; empty if it does.
 
     Args:
-        window: when its job ran; None if GitHub knows of no job that could have made it.
+        job: the job that made it; None if GitHub knows of none.
         run_url: the page of that job's run.
     """
     ours = judgement.submission
@@ -176,7 +168,7 @@ def why_no_match(
         return f"it was judged on a device other than {' or '.join(gpu.device)}"
     if judgement.verdict is Verdict.JUDGING_ERROR:
         return "it is a judging error"
-    if not window or not _is_within(judgement, window):
+    if not _is_within(judgement, job):
         return "its start and end are outside the job that made it"
     return ""
 
@@ -222,8 +214,10 @@ def _shape(params: Mapping[str, object]) -> str:
     return json.dumps({key: value for key, value in params.items() if key != "seed"}, sort_keys=True, default=list)
 
 
-def _is_within(judgement: Judgement, window: Window) -> bool:
-    begins, ends = window.started_at - CLOCK_SKEW, window.ended_at + CLOCK_SKEW
+def _is_within(judgement: Judgement, job: Job | None) -> bool:
+    if not job or not job.started_at:
+        return False
+    begins, ends = job.started_at - CLOCK_SKEW, (job.completed_at or datetime.now(UTC)) + CLOCK_SKEW
     return begins <= judgement.started_at <= judgement.finished_at <= ends
 
 

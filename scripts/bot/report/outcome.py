@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from harness.records.judgement import Judgement
@@ -18,7 +18,7 @@ from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.context import BotContext
 from scripts.bot.evaluate import workflow_runs
-from scripts.bot.report.artifact import MAX_ZIP, ArtifactError, Window, newest_artifact, read_artifact, why_no_match
+from scripts.bot.report.artifact import MAX_ZIP, ArtifactError, newest_artifact, read_artifact, why_no_match
 from scripts.github.pulls import GitHubError, Job, PullRequest
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import LONGEST_JOB_S, Ending, EndState, Request
@@ -138,12 +138,9 @@ def fetch(
     if not board or request.gpu not in context.settings.gpus:
         return JudgingOutcome(trouble="the board no longer exists", is_hopeless=True)
     job, gpu, run_url = judge_job(run_id, context.github), context.settings.gpus[request.gpu], context.run_url(run_id)
-    window = None
-    if job and job.started_at:
-        window = Window(started_at=job.started_at, ended_at=job.completed_at or datetime.now(UTC))
     try:
         judgement = read_artifact(_download(run_id, judge_result, hints, context.github))
-        if reason := why_no_match(judgement, request, board, gpu, harness_digest(), window, run_url):
+        if reason := why_no_match(judgement, request, board, gpu, harness_digest(), job, run_url):
             raise ArtifactError(f"the judgement was rejected: {reason}")
         baseline = board.task.baseline_name(judgement.submission.digest)
         if (judgement.edition, judgement.baseline) != (board.edition, baseline):
