@@ -746,7 +746,9 @@ def test_the_reconciler_reports_foreign_ledger_pushes_except_decisions(
             branch.commit("By hand")
 
     carol = scene.world.add_user("carol", permission="write")
-    ban = Moderation(id="ban", action=Action.BAN, user_id=99, reason="Spam.", by=carol.id, at=datetime.now(UTC))
+    ban = Moderation(
+        id="b", action=Action.BAN, user_id=scene.alice.id, reason="Spam.", by=carol.id, at=datetime.now(UTC)
+    )
     pull = opened(scene)
     scene.intake()
     (waiting,) = scene.ledger().values()
@@ -767,6 +769,15 @@ def test_the_reconciler_reports_foreign_ledger_pushes_except_decisions(
 
     push(add=end_rival)
     assert ".ended.json" in settle(scene, capsys), "only a ban ends others' requests"
+    third = waiting.request.model_copy(update={"id": make_id(pull.number, pull.head_sha, "CPU", Mode.RANKED, 8)})
+
+    def pretend_to_ban(ledger: Ledger) -> None:
+        ledger.append_fact(ban.model_copy(update={"id": "c", "user_id": 99}))
+        ledger.append_ending(third, ended.model_copy(update={"request": third.id}))
+        (ledger.path / "moderation/deep.json").write_text("[" * 60_000)
+
+    push(add=pretend_to_ban)
+    assert "ranked-8.ended.json" in settle(scene, capsys), "only of the author who is banned"
     forged = KnownAccount(user_id=77, login="mallory", first_seen=datetime.now(UTC))
     push(add=lambda ledger: ledger.append_account(forged))
     said = settle(scene, capsys)

@@ -2,15 +2,15 @@
 
 GitHub's activity log of the branch ─▶ pushes that are not the bot's ─▶ git: which files ─▶ a line for each
 
-The bot writes requests and judgements; people add decisions (`pullrank moderate`), and a ban ends requests.  Nothing
-else is usual, but maintainers may delete: a task's results (`pullrank task archive --purge`), or personal data.
+The bot writes requests and judgements; people add decisions (`pullrank moderate`), and a ban ends its author's
+requests.  Nothing else is usual, but maintainers may delete: a task's results (`pullrank task archive --purge`), or
+personal data.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from scripts.bot.context import BotContext
@@ -19,14 +19,12 @@ from scripts.common.text import inline
 from scripts.github.fork import MAX_CHANGES, Fork
 from scripts.github.pulls import ACTIONS_BOT, MAX_LISTED, ChangedFile, GitHubError, Push
 from scripts.ledger.branch import BRANCH
-from scripts.ledger.moderation import Action
+from scripts.ledger.facts import MAX_BYTES, FactError
+from scripts.ledger.moderation import Action, Moderation
+from scripts.ledger.names import ENDED, requests_of
 
 LOOK_BACK = timedelta(days=1)
 MAX_NAMED = 3
-_DECISION_BYTES = 1 << 16
-_USUAL = re.compile(r"moderation/"), re.compile(r"README\.md$")
-_USUAL_WITH_BAN = *_USUAL, re.compile(r"requests/.*\.ended\.json$")
-"""A ban ends what its author has requested."""
 
 
 def find_foreign_pushes(context: BotContext, last_at: datetime | None, now: datetime) -> Iterator[str]:
@@ -60,13 +58,12 @@ def _line(push: Push, fork: Fork) -> str:
         return f"{who}, as {push.kind}: find out why, and restore what is missing"
     try:
         changes = fork.differences(push.before, push.after)
-        bans = any(_is_ban(fork, push.after, one.path) for one in changes if _is_added(one, _USUAL[:1]))
+        usual = _usual_additions(changes, push.after, fork)
     except GitError:
         return f"{who}, and git cannot show what it changed: look at it"
     if len(changes) >= MAX_CHANGES:
         return f"{who}, which changed {MAX_CHANGES} files or more: look at all of them"
-    usual = _USUAL_WITH_BAN if bans else _USUAL
-    odd = [change for change in changes if not _is_added(change, usual)]
+    odd = [change for change in changes if change.status != "added" or change.path not in usual]
     named = ", ".join(inline(change.path, 120) for change in odd[:MAX_NAMED])
     more = f" and {len(odd) - MAX_NAMED} more" if len(odd) > MAX_NAMED else ""
     if not odd:
@@ -76,13 +73,15 @@ def _line(push: Push, fork: Fork) -> str:
     return f"{who}, which changed {named}{more}. Only the bot writes these: take back what is forged"
 
 
-def _is_added(change: ChangedFile, usual: tuple[re.Pattern[str], ...]) -> bool:
-    return change.status == "added" and any(place.match(change.path) for place in usual)
-
-
-def _is_ban(fork: Fork, commit: str, path: str) -> bool:
-    _, content = fork.read(commit, path, _DECISION_BYTES)
-    try:
-        return bool(json.loads(content or b"{}").get("action") == Action.BAN)
-    except (ValueError, AttributeError):
-        return False
+def _usual_additions(changes: Iterable[ChangedFile], commit: str, fork: Fork) -> set[str]:
+    """The paths that people may add: decisions, and the endings of requests whose author they ban."""
+    added = [change.path for change in changes if change.status == "added"]
+    decisions = [path for path in added if path.startswith("moderation/")]
+    usual = {"README.md", *decisions}
+    for path in decisions:
+        _, content = fork.read(commit, path, MAX_BYTES)
+        with contextlib.suppress(FactError):
+            decision = Moderation.from_json(content)
+            if decision.action is Action.BAN and decision.user_id:
+                usual |= {name for name in requests_of(decision.user_id)(added) if name.endswith(ENDED)}
+    return usual
