@@ -6,15 +6,12 @@
 Every bundle carries it, so the judge always runs the code of `main`.  The same sources make the same bytes.
 pydantic, PyYAML and torch come from the judge's machine, because they are compiled for it; machines without them
 (GitHub's own) install them from `judge_lock`.
-
-    python -m scripts.bot.evaluate.pyz harness.pyz
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-import sys
 from pathlib import Path
 
 from harness.records.errors import PullRankError
@@ -58,7 +55,3 @@ def write_judge(out: Path, root: Path) -> bytes:
     (out / "judge.lock").write_text(judge_lock(root), "utf-8")
     shutil.copyfile(root / HOSTED_SETUP, out / HOSTED_SETUP.name)
     return harness
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_bytes(build_pyz())
