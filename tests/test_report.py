@@ -178,6 +178,14 @@ def test_the_comment_on_a_first_entry_shows_first_place() -> None:
             "Won, but bob is first now: the duel with bob decides.",
         ),
         (
+            [
+                ADA,
+                accepted("bob", 0.3, file="faster", duel=duel(accepted("cy", 0.9), 0.5), minute=1),
+                accepted("bob", 0.4, duel=duel(ADA, 0.8), minute=2),
+            ],
+            "Won: your faster file takes first place.",
+        ),
+        (
             [accepted("ada", 0.5, sandbox=SandboxInfo(kind="none", stop="signals"))],
             "This judgement does not rank: it was judged without a sandbox.",
         ),

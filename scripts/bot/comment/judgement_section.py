@@ -209,9 +209,11 @@ def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> s
     row = standings.find_row(judgement.submission.login) if standings else None
     if row and row.provisional:
         return "Won, but a provisional time cannot take first place: the next judging plays the duel again."
-    if champion and champion.digest != judgement.submission.digest:
-        return f"Won, but {champion.login} is first now: the duel with {champion.login} decides."
-    return "Won: it takes first place."
+    if not champion or _stands(judgement, champion):
+        return "Won: it takes first place."
+    if champion is row:
+        return "Won: your faster file takes first place."
+    return f"Won, but {champion.login} is first now: the duel with {champion.login} decides."
 
 
 # The cases.
