@@ -161,6 +161,13 @@ def test_a_rematch_does_not_change_the_file_shown() -> None:
     assert [one.facts.request for one in shown.boards] == [rematch.id, newer.id]
 
 
+def test_the_file_shown_has_the_name_of_its_own_task() -> None:
+    rematch = request(asked_at=LATER, asked_by=ACTIONS_BOT.id, id=make_id(12, HEAD, "H100", Mode.RANKED, 2))
+    newer = request(head=NEXT, asked_at=NOW + timedelta(minutes=1), task="causalconv1d")
+    file = record(ended(request()), newer, rematch).file
+    assert file and file.path == "submissions/causalconv1d/alice/submission.cu"
+
+
 @pytest.mark.parametrize(
     ("modes", "is_draft"),
     [

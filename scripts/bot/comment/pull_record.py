@@ -24,24 +24,24 @@ from scripts.bot.admission.path_rule import FILE_NAMES, entry_path
 from scripts.bot.comment.comment_text import BoardSection, PullComment
 from scripts.bot.comment.markers import FileFacts, Notice
 from scripts.bot.comment.sections import done_section, ended_section, queued_section, unreported_section
-from scripts.competition.repository import require_task
+from scripts.competition.repository import ROOT, require_task
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.request import EndState, Request
 
 
 @dataclass(frozen=True, kw_only=True)
 class PullRecord:
-    """The requests of one pull request, oldest first; `file_name` is the name of a submission of its task."""
+    """The requests of one pull request, oldest first; `root` holds the tasks."""
 
     number: int
     statuses: tuple[RequestStatus, ...] = ()
-    file_name: str = FILE_NAMES[0]
+    root: Path = ROOT
 
     @classmethod
     def of(cls, number: int, statuses: Iterable[RequestStatus], root: Path) -> PullRecord:
-        """The record of a pull request; `statuses` may include others, and `root` holds the tasks."""
+        """The record of a pull request; `statuses` may include others."""
         own = tuple(status for status in statuses if status.request.pull_request == number)
-        return cls(number=number, statuses=own, file_name=_file_name(own[-1].request, root) if own else FILE_NAMES[0])
+        return cls(number=number, statuses=own, root=root)
 
     @classmethod
     def read(cls, request: Request, ledger: Ledger, root: Path) -> PullRecord:
@@ -60,7 +60,7 @@ class PullRecord:
         if not newest:
             return None
         request = newest.request
-        path = entry_path(request.task, request.login, self.file_name)
+        path = entry_path(request.task, request.login, _file_name(request, self.root))
         return FileFacts(path=path, head_sha=request.head_sha, is_draft=self._is_draft(request.head_sha))
 
     def comment(self, kept: PullComment, told: Mapping[str, BoardSection], notice: Notice | None) -> PullComment:
