@@ -216,8 +216,8 @@ def test_a_job_has_enough_time_for_all_its_phases():
 
 
 def test_a_skipped_request_outputs_only_that_it_is_unwanted():
-    assert Resolution(request=request(), wanted=False, note="over").outputs == {"wanted": "false"}
-    wanted = Resolution(request=request(), wanted=True, note="go", digest="0" * 64, runs_on='"cpu"', minutes=9)
+    assert Resolution(note="over").outputs == {"wanted": "false"}
+    wanted = Resolution(note="go", digest="0" * 64, runs_on='"cpu"', minutes=9)
     assert wanted.outputs == {"wanted": "true", "digest": "0" * 64, "runs-on": '"cpu"', "minutes": "9"}
 
 
@@ -286,7 +286,7 @@ class Scene:
 
     def bundle(self, asked: Request) -> Bundle:
         resolution = self.resolve(asked)
-        assert resolution.wanted, resolution.note
+        assert resolution.digest, resolution.note
         return read_bundle((self.out / "bundle.zip").read_bytes(), resolution.digest)
 
     def crown(self, login: str = "ben", *, from_pull: bool = True, source: bytes = THEIRS) -> Judgement:
@@ -361,7 +361,7 @@ def test_the_bundle_comes_with_the_files_that_run_it(scene):
 
 def test_resolving_uses_only_git(scene):
     scene.crown()
-    assert scene.resolve(scene.ask()).wanted
+    assert scene.resolve(scene.ask()).digest
     assert not scene.server.rest_requests()
 
 
@@ -370,7 +370,7 @@ def test_an_ended_request_is_skipped_and_writes_nothing(scene, state):
     asked = scene.ask()
     scene.ledger.append_ending(asked, Ending(request=asked.id, state=state, at=NOW))
     resolution = scene.resolve(asked)
-    assert not resolution.wanted
+    assert not resolution.digest
     assert f"already ended: {state}" in resolution.note
     assert not scene.out.exists()
 
@@ -492,7 +492,7 @@ def test_a_removed_file_is_not_ranked_again(scene, action, word):
     scene.ledger.append_fact(decision)
     refusal = scene.resolve(scene.ask()).refusal
     assert f"this file does not count on this board ({word}): `Copied.`" in refusal
-    assert scene.resolve(scene.ask(Mode.BENCHMARK)).wanted
+    assert scene.resolve(scene.ask(Mode.BENCHMARK)).digest
 
 
 def test_an_attempt_that_no_machine_took_is_not_a_failure():

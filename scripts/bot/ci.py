@@ -149,7 +149,7 @@ def resolve_command(out: Path) -> None:
         branch.check_out(either(boards([(asked.task, asked.gpu)]), account_of(asked.user_id, asked.login), first))
         settings, root = workflow.settings, workflow.root
         done = resolve(request_id, out, fork=fork, ledger=branch.ledger, settings=settings, root=root)
-        check = _show_running(done.request, run_id, workflow, github) if done.wanted else {}
+        check = _show_running(asked, run_id, workflow, github) if done.digest else {}
     write_outputs(Path(outputs), done.outputs | check)
     say(done.note)
 

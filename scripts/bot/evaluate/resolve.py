@@ -54,13 +54,11 @@ _GONE = "not our ref"
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """The bundle of a request, or in `note` why there is none.
+    """The bundle of a request, with its `digest`; or in `note` why there is none.
 
     `refusal` is one line of Markdown for the author; it is empty if the request was skipped and not refused.
     """
 
-    request: Request
-    wanted: bool
     note: str
     refusal: str = ""
     digest: str = ""
@@ -70,7 +68,7 @@ class Resolution:
     @property
     def outputs(self) -> dict[str, str]:
         """The step's outputs.  Only the refusal holds a participant's words, in code, and only `report` reads it."""
-        if not self.wanted:
+        if not self.digest:
             return {"wanted": "false"} | ({"refusal": self.refusal} if self.refusal else {})
         return {"wanted": "true", "digest": self.digest, "runs-on": self.runs_on, "minutes": str(self.minutes)}
 
@@ -86,18 +84,16 @@ def resolve(
     status = require_request(ledger, request_id)
     request = status.request
     if status.ending:
-        return Resolution(request=request, wanted=False, note=f"{request.id}: already ended: {status.ending.state}")
+        return Resolution(note=f"{request.id}: already ended: {status.ending.state}")
     try:
         task, source = _admit(request, fork, ledger, settings, root)
     except Refused as refused:
-        return Resolution(request=request, wanted=False, note=f"{request.id}: {refused}", refusal=str(refused))
+        return Resolution(note=f"{request.id}: {refused}", refusal=str(refused))
     board = task.board(request.gpu)
     gpu, champion = settings.gpu(request.gpu), find_champion(board, ledger, request, source, fork, root)
     bundle = pack(request.to_json().encode(), task, source, champion, write_judge(out, root), gpu.toolchain)
     (out / "bundle.zip").write_bytes(bundle)
     return Resolution(
-        request=request,
-        wanted=True,
         note=f"{request.id}: {len(source)} bytes, {'duels the first if fast enough' if champion else 'no duel is due'}",
         digest=sha256(bundle),
         runs_on=to_json(gpu.runs_on),
