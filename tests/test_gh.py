@@ -203,6 +203,12 @@ def test_an_unchanged_comment_is_not_edited(stage, github):
     assert len(stage.server.log) == 3  # read, write; read; nothing
 
 
+def test_a_comment_too_long_for_github_is_not_edited_as_long_as_it_stays_the_same(stage, github):
+    for _ in range(2):
+        github.upsert_comment(1, MARKER, MARKER + "x\n" * 35_000)
+    assert not stage.server.requests("PATCH *")
+
+
 def test_a_strangers_comment_with_our_marker_is_not_ours(stage, github):
     forged = stage.world.add_comment(1, stage.world.users["alice"], f"{MARKER} first place!")
     assert github.find_comment(1, MARKER) is None

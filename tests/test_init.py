@@ -13,6 +13,7 @@ import pytest
 from harness.records.errors import SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
+from harness.records.times import Forfeit
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_submission
 from harness.task.task import load_task
@@ -173,6 +174,13 @@ def test_agents_md_names_every_key_of_a_check_runs_json() -> None:
     assert profile
     known = {key for one in result["cases"] for key in one} | {"profile", *profile.model_dump()}
     assert known <= set(re.findall(r"`(\w+)`", case))
+
+
+def test_a_check_runs_json_has_a_duel_that_the_leaders_file_forfeited() -> None:
+    judged, request = judgement()
+    lost = Forfeit(opponent="bob", opponent_digest="1" * 64, verdict=Verdict.RUN_TIME_ERROR, message="It crashed.")
+    result = read_result(facts_as_text(judged.model_copy(update={"forfeit": lost}), request))
+    assert result and result["duel"] == {"opponent": "bob", "won": True}
 
 
 def test_agents_md_names_the_shipped_quotas() -> None:

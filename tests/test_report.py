@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.records.stats import Interval
-from harness.records.times import Duel, DuelCase, Run, Timing
+from harness.records.times import Duel, DuelCase, Forfeit, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Baseline, Board, Task
 from scripts.bot.comment.check_report import remarks
@@ -117,6 +117,11 @@ def duel(opponent: Judgement, ratio: float) -> Duel:
     )  # fmt: skip
 
 
+def forfeit(opponent: Judgement) -> Forfeit:
+    submission, verdict = opponent.submission, Verdict.RUN_TIME_ERROR
+    return Forfeit(opponent=submission.login, opponent_digest=submission.digest, verdict=verdict, message="It crashed.")
+
+
 def told(*judgements: Judgement) -> str:
     """The comment on the pull request of the last judgement, with no-break spaces as spaces."""
     last = judgements[-1]
@@ -176,6 +181,10 @@ def test_the_comment_on_a_first_entry_shows_first_place() -> None:
                 accepted("cy", 0.3, duel=duel(ADA, 0.6), minute=2),
             ],
             "Won, but bob is first now: the duel with bob decides.",
+        ),
+        (
+            [ADA, accepted("bob", 0.6, forfeit=forfeit(ADA), minute=1)],
+            "Duel with ada**, the leader at that time: by forfeit, as ada's file failed (RTE). Won: it takes first place.",
         ),
         (
             [

@@ -294,7 +294,7 @@ def dataset_command(out: Path) -> None:
 
 def _find_site(workflow: Workflow) -> tuple[str, str]:
     """The site's address, which may have a custom domain; and what to do before it can be deployed, "" if it can."""
-    usual = pages_address(workflow.repository)
+    usual = pages_address(workflow.repository, workflow.server_url)
     try:
         with workflow.github() as github:
             site = github.find_pages()
@@ -332,7 +332,7 @@ def _announce(workflow: Workflow) -> Iterator[str]:
         address = read_address(secret)
         return DiscordChannel.at(address, secret) if address else None
 
-    site = f"{(os.environ.get('SITE') or pages_address(workflow.repository)).rstrip('/')}/"
+    site = f"{(os.environ.get('SITE') or pages_address(workflow.repository, workflow.server_url)).rstrip('/')}/"
     context = AnnounceContext(
         settings=workflow.settings.announcements,
         tasks=load_tasks(workflow.root / "tasks"),

@@ -170,12 +170,12 @@ class GitHub(Wire):
         """Create our comment that begins with the marker, or edit it if it differs.  `known` saves a search."""
         if not body.startswith(marker):
             raise ValueError(f"the comment lacks its marker {marker}, by which it is found again")
-        comment = known or self.find_comment(number, marker)
+        body, comment = _fitting(body), known or self.find_comment(number, marker)
         if comment is None:
             return self.comment(number, body)
         if comment.body == body:
             return comment
-        return Comment.of(self.ask("PATCH", f"/issues/comments/{comment.id}", {"body": _fitting(body)}))
+        return Comment.of(self.ask("PATCH", f"/issues/comments/{comment.id}", {"body": body}))
 
     def comment(self, number: int, body: str) -> Comment:
         return Comment.of(self.ask("POST", f"/issues/{number}/comments", {"body": _fitting(body)}))

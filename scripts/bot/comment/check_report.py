@@ -74,10 +74,16 @@ def _facts(
         "standing": _standing(judgement, standings),
         "cases": cases,
         "cases_in_all": len(judgement.cases),
-        "duel": judgement.duel and {"opponent": judgement.duel.opponent, "won": judgement.duel.won},
+        "duel": _duel(judgement),
         "claim": judgement.claim,
         "checksum": judgement.checksum,
     }
+
+
+def _duel(judgement: Judgement) -> dict[str, Any] | None:
+    if forfeit := judgement.forfeit:
+        return {"opponent": forfeit.opponent, "won": True}
+    return judgement.duel and {"opponent": judgement.duel.opponent, "won": judgement.duel.won}
 
 
 def _standing(judgement: Judgement, standings: Standings | None) -> dict[str, Any] | None:

@@ -24,7 +24,6 @@ from harness.records.fields import Mode
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.profile import Profile
 from harness.records.stats import is_provisional
-from harness.records.times import Duel
 from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.comment.markdown import MAX_SAID, case_name, first_paragraph, folded, not_shown, run_link, solid, table
@@ -92,7 +91,7 @@ def render(
         _headline(judgement, standings, place, hidden),
         _failure(judgement),
         _hidden(hidden, standings, place) if hidden else _place(judgement, standings, place),
-        _duel(judgement.duel, judgement, standings, hidden),
+        _duel(judgement, standings, hidden),
         benchmarks(judgement, board, standings, earlier, roofline),
         _profiles(judgement, board, roofline),
         _tests(judgement, board),
@@ -195,16 +194,21 @@ def _gap(place: Row, standings: Standings) -> str:
     return behind if leader is place else f"{behind}, tied with {leader.login}"
 
 
-def _duel(duel: Duel | None, judgement: Judgement, standings: Standings | None, hidden: Moderation | None) -> str:
-    if not duel:
+def _duel(judgement: Judgement, standings: Standings | None, hidden: Moderation | None) -> str:
+    if forfeit := judgement.forfeit:
+        opponent, result = forfeit.opponent, f"by forfeit, as {forfeit.opponent}'s file failed ({forfeit.verdict})"
+    elif duel := judgement.duel:
+        opponent, result = duel.opponent, duel_result(duel)
+    else:
         return ""
-    outcome = "Won, but this does not rank." if duel.won and hidden else _outcome(duel, judgement, standings)
-    return f"**Duel with {duel.opponent}**, the leader at that time: {duel_result(duel)}. {outcome}"
+    return f"**Duel with {opponent}**, the leader at that time: {result}. {_outcome(judgement, standings, hidden)}"
 
 
-def _outcome(duel: Duel, judgement: Judgement, standings: Standings | None) -> str:
-    if not duel.won:
+def _outcome(judgement: Judgement, standings: Standings | None, hidden: Moderation | None) -> str:
+    if judgement.duel and not judgement.duel.won:
         return f"Lost: {FIRST_PLACE_TAKES}."
+    if hidden:
+        return "Won, but this does not rank."
     champion = standings.champion if standings else None
     row = standings.find_row(judgement.submission.login) if standings else None
     if row and row.provisional:
