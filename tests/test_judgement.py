@@ -1,6 +1,7 @@
 """Judgements: samples of every version, invariants, and errors for hostile files."""
 
 import json
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -303,6 +304,14 @@ def test_a_broken_or_forged_file_is_refused_with_the_reason(text: str, reason: s
     with pytest.raises(JudgementError) as caught:
         Judgement.from_json(text)
     assert reason in str(caught.value)
+
+
+def test_a_file_nested_to_any_depth_is_refused() -> None:
+    """At one depth, Python can read a file, but not write it in order to compute its checksum."""
+    limit = sys.getrecursionlimit()
+    for depth in range(limit // 2, limit):
+        with pytest.raises(JudgementError):
+            Judgement.from_json(f'{{"format":"pullrank-judgement","version":1,"a":{"[" * depth}{"]" * depth}}}')
 
 
 @pytest.mark.parametrize("log", ["", r"\"\"", r"\u0022\u0022", r"\u0022" * 4, r"\u0022" * 6])

@@ -378,13 +378,14 @@ def _require_whole(text: str | bytes) -> None:
     """Raise JudgementError if a file is not a judgement or is damaged; unusual but equivalent JSON passes."""
     try:
         fields = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_twins)
+        checksum = _checksum(fields) if isinstance(fields, dict) else ""
     except (ValueError, RecursionError) as error:
         raise JudgementError(f"not JSON: {error}") from None
     if not isinstance(fields, dict) or fields.get("format") != _FORMAT:
         raise JudgementError("not a PullRank judgement")
     if not _is_ours(fields.get("version")):
         raise JudgementError(f"format version {fields.get('version')!r}; this PullRank reads version {VERSION}")
-    if fields.get("checksum") != _checksum(fields):
+    if fields.get("checksum") != checksum:
         raise JudgementError("checksum mismatch: the file was edited or truncated")
 
 
