@@ -549,6 +549,24 @@ def test_an_output_buffer_is_distinguished_from_an_input_changed_in_place(tmp_pa
     assert in_place.returned(CASE).buffers == frozenset()
 
 
+def test_an_output_buffer_may_have_numbers_of_four_bits(tmp_path: Path) -> None:
+    generate = """\
+def generate_input(size, seed):
+    data = torch.randint(0, 256, (size,), dtype=torch.uint8)
+    return data, torch.zeros_like(data).view(torch.float4_e2m1fn_x2)
+"""
+    kernel = """\
+def ref_kernel(data):
+    data[1].view(torch.uint8).copy_(data[0])
+    return data[1]
+"""
+    check = """\
+def check_implementation(data, output):
+    return torch.equal(output.view(torch.uint8), data[0]), 'wrong'
+"""
+    assert Reference(board(tmp_path, generate, kernel, check)).returned(CASE) == Returned(frozenset({1}), ())
+
+
 def test_memory_left_unwritten_by_a_generator_gets_a_fixed_fill(tmp_path: Path) -> None:
     generate = """\
 def generate_input(size, seed):

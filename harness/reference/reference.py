@@ -32,7 +32,7 @@ from harness.gpu import cpu
 from harness.gpu.gpu_errors import is_out_of_memory
 from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind
-from harness.reference.checker import compare, describe, is_same, mismatch, pairs, tensors
+from harness.reference.checker import compare, describe, is_packed, is_same, mismatch, pairs, tensors
 from harness.reference.spare_memory import SpareMemory, ran_out, too_large
 from harness.reference.task_modules import TaskFiles
 from harness.reference.trees import map_leaves, map_tensors
@@ -374,7 +374,8 @@ def _poisoned(data: Any, places: frozenset[int]) -> Any:
     copied = copy.deepcopy(data)
     for index, tensor in enumerate(tensors(copied)):
         if index in places:
-            tensor.fill_(math.nan if tensor.is_floating_point() else 1)
+            numbers = tensor.view(torch.uint8) if is_packed(tensor) else tensor
+            numbers.fill_(math.nan if numbers.is_floating_point() else 1)
     return copied
 
 
