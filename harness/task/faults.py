@@ -33,6 +33,7 @@ _WANTED = {
     "dict_type": "a mapping of keys to values",
     "model_type": "a mapping of keys to values",
     "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
     "less_than_equal": "at most {le:g}",
     "too_long": "at most {max_length} long",
     "string_too_long": "at most {max_length} characters",
