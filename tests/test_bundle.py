@@ -179,6 +179,21 @@ def test_a_truncated_bundle_is_refused():
             read_bundle(content[:end])
 
 
+def test_a_bundle_whose_directory_is_said_to_be_elsewhere_is_refused():
+    content = bytearray(packed())
+    content[content.rindex(b"PK\5\6") + 19] ^= 0x80
+    with pytest.raises(BundleError, match="not a bundle: negative seek value"):
+        read_bundle(bytes(content))
+
+
+def test_a_bundle_with_an_unusual_compression_is_refused_unread():
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("manifest.json", b"{}")
+    with pytest.raises(BundleError, match="compression"):
+        read_bundle(file.getvalue())
+
+
 @pytest.mark.parametrize(
     "name", ["request.json", "submission.py", "harness.pyz", "champion.py", "tasks/vectoradd/task.py"]
 )

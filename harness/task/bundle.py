@@ -18,6 +18,7 @@ import contextlib
 import hashlib
 import io
 import re
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -64,6 +65,20 @@ _SETS = tuple(
 )
 """The allowed sets of members besides the manifest and the task's files."""
 
+
+NOT_A_ZIP = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    ArithmeticError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
+"""Exceptions that Python raises for invalid zips."""
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Other methods of compression allocate as much memory as the zip demands."""
 
 _Facts = TypeVar("_Facts", bound=Model)
 
@@ -193,12 +208,12 @@ def read_members(content: bytes, sizes: Mapping[str, int]) -> dict[str, bytes]:
             infos = archive.infolist()
             _require_modest(infos, sizes)
             return {info.filename: _read(archive, info) for info in infos}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except NOT_A_ZIP as error:
         raise BundleError(f"not a bundle: {error}") from None
 
 
 def _require_modest(infos: list[zipfile.ZipInfo], sizes: Mapping[str, int]) -> None:
-    """Check number, names and sizes of the members before anything is unpacked."""
+    """Check the members' number, names, sizes and compression before anything is unpacked."""
     names = [info.filename for info in infos]
     if len(names) > _MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_BYTES:
         raise BundleError(f"the bundle has more than {_MAX_MEMBERS} members, or {MAX_BYTES // 2**20} MiB unpacked")
@@ -207,6 +222,8 @@ def _require_modest(infos: list[zipfile.ZipInfo], sizes: Mapping[str, int]) -> N
     for info in infos:
         if info.filename not in sizes and not TASK_FILE.fullmatch(info.filename):
             raise BundleError(f"unknown member: {info.filename[:100]!r}")
+        if info.compress_type not in COMPRESSIONS:
+            raise BundleError(f"{info.filename} has an unknown compression method")
         if info.file_size > sizes.get(info.filename, MAX_FILE_BYTES):
             raise BundleError(f"{info.filename} is too large")
 

@@ -12,9 +12,7 @@ from __future__ import annotations
 import io
 import json
 import math
-import struct
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -25,6 +23,7 @@ from harness.records.fields import Mode
 from harness.records.judgement import MAX_BYTES, Claim, Judgement, JudgementError
 from harness.records.times import Duel, duel_ratio
 from harness.records.verdict import Verdict
+from harness.task.bundle import COMPRESSIONS, NOT_A_ZIP
 from harness.task.formula import NotAFormula
 from harness.task.task import Board
 from scripts.common.text import plain, shorten
@@ -93,22 +92,12 @@ def only_member(content: bytes, sizes: Mapping[str, int]) -> tuple[str, bytes]:
             infos = archive.infolist()
             if len(infos) != 1 or infos[0].filename not in sizes:
                 raise ArtifactError(f"the artifact must hold {' or '.join(sizes)}, and nothing else")
-            if infos[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                # Other methods allocate as much memory as the zip demands.
+            if infos[0].compress_type not in COMPRESSIONS:
                 raise ArtifactError("the artifact has a compression method that GitHub does not use")
             limit = sizes[infos[0].filename]
             with archive.open(infos[0]) as file:
                 text = file.read(limit + 1)
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        ArithmeticError,
-        EOFError,
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:
+    except NOT_A_ZIP as error:
         raise ArtifactError(f"the artifact is not a valid zip: {shorten(plain(str(error)), 200)}") from None
     if len(text) > limit:
         raise ArtifactError(f"{infos[0].filename} is larger than {limit} bytes")
