@@ -14,6 +14,7 @@ from harness.records.judgement import MAX_BYTES, Judgement
 from harness.records.replay import Replay
 from harness.records.verdict import Verdict
 from harness.referee.digest import digest
+from harness.referee.sampling import SAMPLES, WARMUPS
 from harness.task.submission import Submission
 from harness.task.task import Board, load_task
 from scripts.cli import run
@@ -61,6 +62,26 @@ def test_a_replay_uses_the_same_seeds_and_never_ranks(judged: Judgement) -> None
             assert [one.seeds for one in after[:common]] == [one.seeds for one in before[:common]] and common >= 6
     with pytest.raises(ValueError, match="cannot be ranked"):
         judged_file(GOOD, Mode.RANKED, replay=Replay(judged))
+
+
+@pytest.mark.parametrize("seeds", [1, 100])
+def test_a_replay_of_runs_with_other_numbers_of_calls_has_as_many_as_any_run(judged: Judgement, seeds: int) -> None:
+    build, *tests, benchmark = judged.cases
+    assert benchmark.timing
+    runs = [
+        tuple(
+            run.model_copy(update={"warmups_us": (), "samples_us": (1.0,) * seeds, "seeds": tuple(range(seeds))})
+            for run in side
+        )
+        for side in (benchmark.timing.submission, benchmark.timing.anchor)
+    ]
+    timing = benchmark.timing.model_copy(update={"submission": runs[0], "anchor": runs[1]})
+    cases = (build, *tests, benchmark.model_copy(update={"timing": timing}))
+    again = judged_file(GOOD, replay=Replay(judged.model_copy(update={"cases": cases})))
+    (now,) = again.benchmarks
+    assert now.timing
+    assert {len(run.seeds) for run in (*now.timing.submission, *now.timing.anchor)} == {WARMUPS + SAMPLES}
+    assert all(run.seeds[: min(seeds, 14)] == tuple(range(min(seeds, 14))) for run in now.timing.submission[:6])
 
 
 def test_verify_finds_the_same_verdicts_and_shows_the_judged_ratios(judged, tmp_path, capsys) -> None:

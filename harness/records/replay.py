@@ -16,7 +16,7 @@ from harness.records.times import Timing
 
 @dataclass(frozen=True)
 class Replay:
-    """The seeds of a judgement.  Lookups return None where it has no seed; the caller then draws a fresh one."""
+    """The seeds of a judgement.  Where it has none, the caller draws a fresh one."""
 
     judgement: Judgement
 
@@ -25,17 +25,16 @@ class Replay:
         tests = self.judgement.tests
         return tests[index].seed if index < len(tests) else None
 
-    def run_seeds(self, side: str, params: Mapping[str, Any], order: int) -> tuple[int, ...] | None:
-        """The seeds of one run of a benchmark, one per call.
+    def run_seeds(self, side: str, params: Mapping[str, Any], order: int) -> tuple[int, ...]:
+        """The seeds of one run of a benchmark, one per window; empty if it was not played.
 
         Args:
             side: `submission` or `anchor`.
             order: the run's place in the order of play.
         """
-        if timing := self._timing(params):
-            sides = {"submission": timing.submission, "anchor": timing.anchor}
-            return next((run.seeds for run in sides.get(side, ()) if run.order == order), None)
-        return None
+        timing = self._timing(params)
+        sides = {"submission": timing.submission, "anchor": timing.anchor} if timing else {}
+        return next((run.seeds for run in sides.get(side, ()) if run.order == order), ())
 
     def calls_per_sample(self, params: Mapping[str, Any]) -> int | None:
         """How many calls each window of a benchmark held."""

@@ -128,9 +128,11 @@ class Runs:
                     other_work.look(referee.orders.running_s, player.slept_s - slept_s)
 
                 # Drawn only after the submission is loaded, so that it cannot see them during its import.
-                known = replay.run_seeds(entry.name, case.params, order) if replay else None
+                known = replay.run_seeds(entry.name, case.params, order) if replay else ()
                 calls = self._calls_per_window.get(case.name, 1)
-                seeds = known or self._draw_seeds(sum(warmups_and_samples(calls)), is_idle=not is_real)
+                wanted = sum(warmups_and_samples(calls))
+                # The replayed run may have had fewer windows, or more.
+                seeds = (*known, *self._draw_seeds(wanted, is_idle=not is_real))[:wanted]
                 is_first = is_real and order == 0
                 windows = referee.calls(
                     case.params,
