@@ -210,6 +210,19 @@ def test_a_compiled_task_may_have_baselines_in_python(tmp_path: Path) -> None:
     assert task.name_of(None) == "submission.cu"
 
 
+def test_the_anchor_of_a_compiled_task_is_compiled(tmp_path: Path) -> None:
+    yml = f"{CASES}lang: cu\nevaluator: referee\nbaselines: {{PyTorch: examples/accepted/a_library.py}}\n"
+    files = {
+        "adapter__py": "def bind(library): ...\n",
+        "examples___wrong_answer___b__cu": "\n",
+        "examples___accepted___a_library__py": "def custom_kernel(data): ...\n",
+    }
+    (fault,) = faults_of(task_folder(tmp_path / "none", yml, **files))
+    assert fault.endswith("examples/accepted: needs a file *.cu that must get AC")
+    task = load_task(task_folder(tmp_path / "one", yml, **files, examples___accepted___b__cu="\n"))
+    assert task.anchor == task.folder / "examples/accepted/b.cu"
+
+
 def test_a_task_with_its_own_evaluator_needs_no_examples(tmp_path: Path) -> None:
     missing = {"examples___accepted___plain__py": None, "examples___wrong_answer___zeros__py": None}
     files = '[{name: submission.py, source: "@SUBMISSION@"}, {name: eval.py, source: eval.py}]'

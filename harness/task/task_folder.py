@@ -157,26 +157,33 @@ class TaskFolder:
             Example(path=path, verdict=verdict)
             for name, verdict in VERDICTS.items()
             for example in sorted(self.folder.glob(f"examples/{name}/*.*"))
-            if example.suffix == f".{self.file.lang}" or self._is_library(example)
+            if self._is_in_its_language(example) or self._is_library(example)
             if (path := self._find(str(example.relative_to(self.folder))))
         )
         for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
-            if self.is_refereed and verdict not in (example.verdict for example in examples):
+            own = (example.verdict for example in examples if self._is_in_its_language(example.path))
+            if self.is_refereed and verdict not in own:
                 place = self.folder / "examples" / verdict.folder
                 self.faults.add_elsewhere(place, f"needs a file *.{self.file.lang} that must get {verdict}")
         return examples
+
+    def _is_in_its_language(self, example: Path) -> bool:
+        return example.suffix == f".{self.file.lang}"
 
     def _is_library(self, example: Path) -> bool:
         """Whether it is a baseline in Python, which calls a library, of a task whose submissions are compiled."""
         return self.is_compiled and example.suffix == ".py" and example in self.file.baselines.values()
 
     def find_anchor(self, examples: tuple[Example, ...]) -> Path | None:
-        """The accepted example named in `anchor`, or the first one.  Tasks with their own evaluator have no anchor."""
+        """The accepted example named in `anchor`, or the first one in the task's language.
+
+        Tasks with their own evaluator need no anchor.
+        """
         accepted = [example.path for example in examples if example.verdict is Verdict.ACCEPTED]
         anchor = self.file.anchor
         if anchor and anchor not in accepted:
             self.faults.add(("anchor",), "must be one of the accepted examples, in examples/accepted/")
-        return anchor or (accepted[0] if accepted and not self.is_script else None)
+        return anchor or (None if self.is_script else next(filter(self._is_in_its_language, accepted), None))
 
     def find_baselines(self, examples: tuple[Example, ...], anchor: Path | None) -> tuple[Baseline, ...]:
         """The accepted examples that the boards show without a rank, in the order of task.yml."""
