@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from harness.records.errors import JudgeError
+from harness.records.fields import CaseKind
 from harness.reference.reference import Reference
-from harness.task.task import Board, load_task
+from harness.task.task import Board, Case, load_task
 from harness.task_check.estimate_memory import Fused, estimate_bytes
 from harness.task_check.make_wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 from harness.task_check.probe_reference import ProbeFinding, find_flaws
@@ -59,6 +60,13 @@ def flaws(found: list[ProbeFinding], *, faults: bool = True) -> set[str]:
 
 def test_a_good_task_has_no_flaws(tmp_path: Path) -> None:
     assert find_flaws(board(tmp_path)) == []
+
+
+def test_a_case_is_probed_on_its_own_seed_even_if_that_is_0(tmp_path: Path) -> None:
+    generate = GENERATE.replace("torch.manual_seed(seed)", "torch.manual_seed(seed) if seed else torch.seed()")
+    case = Case(kind=CaseKind.TEST, params={"size": 4, "seed": 0})
+    found = find_flaws(replace(board(tmp_path, generate), tests=(case,)))
+    assert any("different inputs for the same seed" in message for message in flaws(found))
 
 
 ACCEPTED = {

@@ -187,7 +187,7 @@ class Reference:
                 inputs, or the check rejects the reference's own answer.
             JudgeError: the case does not fit this machine's memory.
         """
-        seed = _first_seed(params)
+        seed = first_seed(params)
         data = self.generate(params, seed)
         self._require_plain("generate_input", data)
         self._require_unchanged(data)
@@ -218,7 +218,7 @@ class Reference:
 
     @_within_memory
     def _find_returned(self, params: Mapping[str, Any]) -> Returned:
-        data = self.generate(params, _first_seed(params))
+        data = self.generate(params, first_seed(params))
         buffers, sizes, nodes = self._find_buffers(data)
         # A buffer that is read before it is written, such as an accumulator, is an input.
         if buffers:
@@ -395,7 +395,8 @@ def _truth(value: Any) -> bool | None:
     return bool(value) if type(value).__name__ in ("bool", "bool_") else None
 
 
-def _first_seed(params: Mapping[str, Any]) -> int:
+def first_seed(params: Mapping[str, Any]) -> int:
+    """The case's seed in task.yml, or 1 if it has none."""
     seed = params.get("seed")
     return seed if type(seed) is int and seed >= 0 else 1
 

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from harness.records.errors import JudgeError, TaskError
-from harness.reference.reference import Reference
+from harness.reference.reference import Reference, first_seed
 from harness.task.task import Board, Case
 
 MOST_OPERATIONS = 5_000
@@ -95,7 +95,7 @@ def estimate_bytes(board: Board, case: Case) -> int:
     try:
         with LiveBytes() as counted, Fused():
             reference = Reference(board, "meta")
-            reference.compute(reference.generate(case.params, case.public_seed or 1))
+            reference.compute(reference.generate(case.params, first_seed(case.params)))
     except (TaskError, JudgeError):  # Not every operation works without numbers.
         return 0
     return int(counted.most)

@@ -23,7 +23,7 @@ from harness.records.errors import JudgeError, TaskError
 from harness.records.stats import MIN_PAIRS
 from harness.referee.sampling import CALIBRATIONS, SAMPLES, WARMUPS
 from harness.reference.checker import compare, is_same, mismatch
-from harness.reference.reference import Reference
+from harness.reference.reference import Reference, first_seed
 from harness.reference.spare_memory import find_shortage
 from harness.reference.values import flatten
 from harness.task.task import Board, Case
@@ -186,7 +186,7 @@ def _play(reference: Reference, case: Case, turn: int = 0) -> _PlayedCase:
     Raises:
         TaskError: the same seed gives different inputs the second time.
     """
-    seed = (case.public_seed or 1) + turn
+    seed = first_seed(case.params) + turn
     began = reference.settled_at()
     data = reference.generate(case.params, seed)
     made = reference.settled_at()
