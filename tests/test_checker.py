@@ -404,6 +404,10 @@ LOADING = {
     "an import that fails": ("import no_such_module\n", r"reference\.py:3: .*No module named 'no_such_module'"),
     "an exit": ("raise SystemExit(3)\n", r"reference\.py:3: .*SystemExit: 3"),
     "a missing function": (GENERATE + KERNEL, r"reference\.py:1: check_implementation is missing"),
+    "a function whose arguments Python does not know": (
+        GENERATE + KERNEL + "check_implementation = torch.allclose\n",
+        r"reference\.py:1: check_implementation: ValueError: no signature found",
+    ),
 }
 
 

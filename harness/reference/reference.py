@@ -98,8 +98,10 @@ class Reference:
             if not callable(getattr(self._module, name, None)):
                 raise self._fault(name, f"is missing; reference.py must define {', '.join(FUNCTIONS)}")
         self._returned: dict[str, Returned] = {}
-        self._takes_seed = _takes_seed(self._module.generate_input)
-        self._is_oldest_form = _is_oldest_form(self._module.check_implementation)
+        with self._blaming("generate_input"):
+            self._takes_seed = _takes_seed(self._module.generate_input)
+        with self._blaming("check_implementation"):
+            self._is_oldest_form = _is_oldest_form(self._module.check_implementation)
 
     @_within_memory
     def generate(self, params: Mapping[str, Any], seed: int) -> Any:
