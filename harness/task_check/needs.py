@@ -18,18 +18,13 @@ from harness.task import compile as compilers
 from harness.task.submission import Submission, read_directives
 
 
-def missing_for(submission: Submission) -> tuple[str, ...]:
-    """The needs of a submission that are not installed here; empty if its directives are invalid."""
+def why_skipped(submission: Submission) -> str:
+    """Why an example cannot be judged on this machine; "" if it can, or if its directives are invalid."""
     try:
         needs = read_directives(submission.text, submission.name).needs
     except SubmissionError:
-        return ()  # the judge reports the invalid directive
-    return tuple(need for need in needs if not _is_here(need))
-
-
-def why_skipped(submission: Submission) -> str:
-    """Why an example cannot be judged on this machine; "" if it can."""
-    missing = missing_for(submission)
+        return ""  # the judge reports the invalid directive
+    missing = [need for need in needs if not _is_here(need)]
     return f"needs {' and '.join(missing)}: not installed on this machine" if missing else ""
 
 
