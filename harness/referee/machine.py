@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -121,8 +120,7 @@ def _cpu_ticks() -> list[int]:
 
 
 def _cpu_name() -> str:
-    text = Path("/proc/cpuinfo").read_text() if sys.platform == "linux" else ""
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return (found[1] if found else platform.machine())[:200]
 
 

@@ -155,7 +155,7 @@ class Game:
                 self.runs.of(self.challenger, case, phase),
                 self.runs.of(self.anchor, case, phase),
                 self.runs.calibrate(case, phase),
-                min(STEADY_S[self.mode], max(0.0, phase.deadline.phase_ends - time.monotonic())),
+                min(STEADY_S[self.mode], phase.deadline.left_s),
                 self.pairs,
                 loop_us=self.runs.loop_us(case),
             )
