@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, StringConstraints, model_validator
 
-from harness.records.fields import Model, ShortLine, Spread
+from harness.records.fields import Model, ShortLine, Spread, omitted
 
 MAX_KERNELS = 20
 """Kernels kept per call: those that took the longest."""
@@ -96,7 +96,7 @@ class Counters(Model):
     kernels: Annotated[tuple[Kernel, ...], Field(max_length=MAX_KERNELS)] = ()
     trouble: ShortLine = ""
     report_bytes: Annotated[int, Field(ge=0, le=MAX_REPORT)] = 0
-    chosen: LaunchFilter | None = Field(default=None, exclude_if=lambda chosen: chosen is None)
+    chosen: LaunchFilter | None = Field(default=None, exclude_if=omitted)
 
     @model_validator(mode="after")
     def _has_kernels_or_trouble(self) -> Self:

@@ -33,6 +33,11 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+def omitted(value: object) -> bool:
+    """Whether a file leaves out a newer field with this value, so that older files keep their bytes."""
+    return not value
+
+
 class Mode(StrEnum):
     TEST = "test"
     BENCHMARK = "benchmark"

@@ -52,6 +52,7 @@ from harness.records.fields import (
     Sha,
     ShortLine,
     Text,
+    omitted,
 )
 from harness.records.profile import Profile
 from harness.records.times import Duel, Forfeit, Run, Timing, ToldTiming
@@ -91,14 +92,6 @@ class Digests(Model):
     outputs: Digest
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-def _is_empty(value: Mapping[str, str] | str) -> bool:
-    return not value
-
-
 class CaseResult(Model):
     kind: CaseKind
     params: dict[RecordName, Param]
@@ -107,12 +100,11 @@ class CaseResult(Model):
     seconds: float = Field(ge=0, description="wall time spent on this case")
     seed: Seed | None = Field(default=None, description="seed of a test, for replaying it")
     timing: Timing | None = None
-    # Omitted when None, so that files written before these fields existed round-trip unchanged.
-    told: ToldTiming | None = Field(default=None, exclude_if=_is_none)
-    profile: Profile | None = Field(default=None, exclude_if=_is_none)
+    told: ToldTiming | None = Field(default=None, exclude_if=omitted)
+    profile: Profile | None = Field(default=None, exclude_if=omitted)
     digests: Digests | None = Field(
         default=None,
-        exclude_if=_is_none,
+        exclude_if=omitted,
         description="accepted cases only: a test's call, or the first call of a benchmark's first run",
     )
 
@@ -170,7 +162,7 @@ class Machine(Model):
     torch: ShortLine
     software: Annotated[dict[ShortLine, ShortLine], Field(max_length=100)] = Field(
         default_factory=dict,
-        exclude_if=_is_empty,
+        exclude_if=omitted,
         description="versions of packages, compilers and libraries that submissions can use, by name",
     )
     driver: ShortLine | None = None
@@ -231,14 +223,14 @@ class Judgement(Model):
     submission: SubmissionInfo
     baseline: ShortLine = Field(
         default="",
-        exclude_if=_is_empty,
+        exclude_if=omitted,
         description="the task's name for the file, if it is one of its baselines, which take no rank",
     )
     verdict: Verdict
     message: Text
     cases: tuple[CaseResult, ...] = Field(min_length=1)
     duel: Duel | None = None
-    forfeit: Forfeit | None = Field(default=None, exclude_if=_is_none)
+    forfeit: Forfeit | None = Field(default=None, exclude_if=omitted)
     claim: Claim
     machine: Machine
     sandbox: SandboxInfo

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, PositiveInt
 
 from harness.records.counters import Counters
-from harness.records.fields import Microseconds, Model, ShortLine, Spread
+from harness.records.fields import Microseconds, Model, ShortLine, Spread, omitted
 
 MAX_OPERATIONS = 20
 
@@ -50,7 +50,7 @@ class Profile(Model):
     operations: Annotated[tuple[Operation, ...], Field(max_length=MAX_OPERATIONS)]
     counters: Counters | None = Field(default=None, description="GPU only: another call, under the vendor's profiler")
     cpu: CpuCounters | None = Field(
-        default=None, exclude_if=lambda cpu: cpu is None, description="CPU only: another call, without a profiler"
+        default=None, exclude_if=omitted, description="CPU only: another call, without a profiler"
     )
 
     @property

@@ -17,7 +17,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from harness.records.fields import Digest, Login, Microseconds, Model, Param, RecordName, Seed, ShortLine, Spread, Text
+from harness.records.fields import (
+    Digest,
+    Login,
+    Microseconds,
+    Model,
+    Param,
+    RecordName,
+    Seed,
+    ShortLine,
+    Spread,
+    Text,
+    omitted,
+)
 from harness.records.stats import (
     DUEL_LOOKS,
     MIN_PAIRS,
@@ -45,14 +57,9 @@ class GpuState(Model):
     hindrance: ShortLine = Field(default="", description="why the run cannot count for ranking; empty if it can")
 
 
-def _is_empty(value: Sequence[object]) -> bool:
-    return not value
-
-
 GpuStates = Annotated[
     tuple[GpuState, ...],
-    # Omitted when empty, so that files of CPUs and files written before this field existed round-trip unchanged.
-    Field(default=(), exclude_if=_is_empty, description="one per run, in order of play; empty if not recorded"),
+    Field(default=(), exclude_if=omitted, description="one per run, in order of play; empty if not recorded"),
 ]
 
 

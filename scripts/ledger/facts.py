@@ -33,11 +33,6 @@ MAX_BYTES = 64 * 1024
 _LONGEST_REASON = 500
 
 
-def omitted(value: object) -> bool:
-    """Whether a file leaves out a newer field with this value, so that older files keep their bytes."""
-    return not value
-
-
 class LedgerError(PullRankError):
     """A fact cannot be added to the ledger, or the ledger cannot be reached."""
 

@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveInt, StringConstraints, model_validator
 
-from harness.records.fields import Digest, Login, Moment, RecordName
+from harness.records.fields import Digest, Login, Moment, RecordName, omitted
 from harness.records.judgement import Judgement
-from scripts.ledger.facts import Fact, omitted
+from scripts.ledger.facts import Fact
 
 
 class KnownAccount(Fact):

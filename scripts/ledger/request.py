@@ -22,10 +22,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from harness.records.counters import LaunchFilter
-from harness.records.fields import Digest, Login, Mode, Moment, RecordName, Sha, ShortLine
+from harness.records.fields import Digest, Login, Mode, Moment, RecordName, Sha, ShortLine, omitted
 from harness.records.verdict import Verdict
 from scripts.github.pulls import ACTIONS_BOT
-from scripts.ledger.facts import Fact, omitted
+from scripts.ledger.facts import Fact
 
 MAX_GPU_NAME = 24
 """In characters; keeps every request's id within 64."""
