@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from functools import cache
 from statistics import NormalDist, median
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, model_validator
+from pydantic import PositiveFloat, model_validator
+
+from harness.records.fields import Model
 
 CONFIDENCE = 0.95
 MIN_PAIRS = 6
@@ -50,10 +52,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Interval(BaseModel):
+class Interval(Model):
     """An estimate and its 95 % interval; `low <= value <= high`, all positive."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     value: PositiveFloat
     low: PositiveFloat
