@@ -83,13 +83,11 @@ class Context:
         """The files of the player called `name`; the same object each time, so that they are built only once."""
         key = name, submission.digest
         if key not in self._entries:
-            self._entries[key] = self._make_entry(name, submission)
+            shared = {file: content.decode() for file, content in self.board.task.shared_files.items()}
+            recipe = self.recipe if submission.is_compiled else None
+            files = {**shared, submission.name: submission.text}
+            self._entries[key] = PlayerFiles(name=name, files=files, recipe=recipe)
         return self._entries[key]
-
-    def _make_entry(self, name: str, submission: Submission) -> PlayerFiles:
-        shared = {file: content.decode() for file, content in self.board.task.shared_files.items()}
-        recipe = self.recipe if submission.is_compiled else None
-        return PlayerFiles(name=name, files={**shared, submission.name: submission.text}, recipe=recipe)
 
     def seed(self) -> int:
         # 31 bits, which every library's generator accepts.

@@ -141,7 +141,8 @@ class Script:
             if any(foul for _, _, foul in verdicts):
                 return [self._timed(case, [], foul, played.seconds) for case, told, foul in verdicts if foul]
             for runs, (_, told, _) in zip(times, verdicts, strict=True):
-                runs += [_told_run(order, one, seed) for one in told]
+                assert told
+                runs.append(ToldRun(order=order, seed=seed, **vars(told)))
             longest_s = max(longest_s, played.seconds)
         seconds = time.monotonic() - began
         return [self._timed(case, runs, None, seconds) for case, runs in zip(cases, times, strict=True)]
@@ -228,7 +229,7 @@ class _ProgramRun:
         if not self.foul:
             self.foul = _how_it_failed(lines, ended)
 
-    def verdicts(self, cases: Sequence[Case]) -> Iterator[tuple[Case, tuple[Times, ...], Foul | None]]:
+    def verdicts(self, cases: Sequence[Case]) -> Iterator[tuple[Case, Times | None, Foul | None]]:
         """The reported cases, and the one at which the program failed, if it did."""
         told = [] if self.foul and self.foul.verdict is Verdict.SECURITY_VIOLATION else self.told
         spoken = [(case, one) for case, one in zip(cases, told, strict=False) if one]
@@ -238,9 +239,9 @@ class _ProgramRun:
             silent, spoken = [spoken[-1][0]], spoken[:-1]
         for case, one in spoken:
             foul = None if one.is_right else Foul(Verdict.WRONG_ANSWER, one.message)
-            yield case, (one.times,) if one.times else (), foul
+            yield case, one.times, foul
         if self.foul:
-            yield silent[0], (), self.foul
+            yield silent[0], None, self.foul
 
 
 def _how_it_failed(lines: Lines, ended: Ended) -> Foul | None:
@@ -264,7 +265,3 @@ def _last_words(log: str) -> str:
     lines = log.strip().splitlines()
     frames = _FRAME.findall(log)
     return f"line {frames[-1]}: {lines[-1]}" if frames else lines[-1] if lines else ""
-
-
-def _told_run(order: int, times: Times, seed: int | None) -> ToldRun:
-    return ToldRun(order=order, seed=seed, **vars(times))
