@@ -18,7 +18,7 @@ from harness.task.faults import Faults
 from harness.task.task import Evaluator, Language, Ranking, Task, load_task
 from harness.task.yaml_file import read_yaml
 from scripts.cli import run
-from scripts.kernelbot.convert import dump_task_yml
+from scripts.kernelbot.convert import dump_task_yml, for_this_task
 from scripts.kernelbot.device_alias import cuda_lines, without_cuda
 from scripts.kernelbot.files import FoundTask
 from scripts.kernelbot.find_tasks import find_tasks, task_name
@@ -145,6 +145,20 @@ def test_imported_directives_name_the_new_task_and_no_gpu(tmp_path):
         first, second, *_ = path.read_text().splitlines()
         assert first == "#!POPCORN leaderboard scale_v2"
         assert "gpus" not in second
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("#!POPCORN leaderboard\nimport torch\n", "#!POPCORN leaderboard scale\nimport torch\n"),
+        ("#!POPCORN gpus\nimport torch\n", "import torch\n"),
+        ("  #!PULLRANK leaderboard old\n\t#!PULLRANK gpu T4\nx\n", "  #!PULLRANK leaderboard scale\nx\n"),
+        ("//!POPCORN leaderboard old one\r\n//!POPCORN gpus T4", "//!POPCORN leaderboard scale\r\n"),
+        ("#!POPCORN leaderboards x\n#!POPCORN gpus-x\n", "#!POPCORN leaderboards x\n#!POPCORN gpus-x\n"),
+    ],
+)
+def test_only_directives_are_rewritten_and_no_code_after_them(before, after):
+    assert for_this_task(before.encode(), "scale") == after.encode()
 
 
 def test_the_first_line_of_task_yml_names_the_schema(tmp_path):

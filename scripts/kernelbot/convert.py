@@ -31,8 +31,8 @@ from scripts.tasks.writing import SCHEMA_LINE
 _ORDER = ("title", "description", "lang", "gpus", "deadline", "files", "evaluator", "config", "templates", "anchor")
 ACCEPTED_REFERENCE = "examples/accepted/reference.py"
 
-_LEADERBOARD = re.compile(rb"^((?:#|//)!(?:POPCORN|PULLRANK)\s+leaderboard\s+)\S+", re.MULTILINE)
-_GPUS = re.compile(rb"^(?:#|//)!(?:POPCORN|PULLRANK)\s+gpus?\s.*\n", re.MULTILINE)
+_LEADERBOARD = re.compile(rb"^([ \t]*(?:#|//)!(?:POPCORN|PULLRANK)[ \t]+leaderboard)(?!\S)[^\r\n]*", re.MULTILINE)
+_GPUS = re.compile(rb"^[ \t]*(?:#|//)!(?:POPCORN|PULLRANK)[ \t]+gpus?(?!\S).*\n?", re.MULTILINE)
 
 _REFERENCE = '''
 
@@ -127,7 +127,7 @@ def _example(reference: bytes, kernel: str) -> bytes:
 
 def for_this_task(source: bytes, name: str) -> bytes:
     """Make the directives name this task and all of its boards."""
-    return _LEADERBOARD.sub(lambda found: found[1] + name.encode(), _GPUS.sub(b"", source))
+    return _LEADERBOARD.sub(lambda found: found[1] + b" " + name.encode(), _GPUS.sub(b"", source))
 
 
 def _left_for_gpus(parts: Parts, files: Mapping[str, bytes]) -> Iterator[str]:
