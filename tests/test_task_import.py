@@ -4,6 +4,7 @@ kernelbot/first.yaml    a rewritten set: six problems that share files in the fo
 """
 
 import ast
+import codecs
 import json
 import resource
 import shutil
@@ -340,6 +341,16 @@ def test_the_failure_of_a_rewritten_task_mentions_the_rewrite(tmp_path, capsys):
 
 
 # Losses otherwise.
+
+
+def test_files_with_a_byte_order_mark_are_imported_without_it(tmp_path):
+    folder = own_set(tmp_path) / "first" / "rowmax_py"
+    for path in folder.glob("*.py"):
+        path.write_bytes(codecs.BOM_UTF8 + b'device = "cuda"\n' + path.read_bytes())
+    task = imported(tmp_path / "tasks", folder, "--device-alias", "cuda=cpu")["rowmax_py"]
+    for source in (*task.files.values(), *(one.path.read_bytes() for one in task.examples)):
+        assert b'device = "cpu"\n' in source
+        ast.parse(source)
 
 
 def test_a_task_without_templates_uses_the_submission_next_to_it(tmp_path, capsys):

@@ -10,6 +10,7 @@ Only source files below one root are read, so that a stranger's task cannot name
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -190,7 +191,7 @@ class _TaskReader:
     def _read(self, name: str, source: str, place: Loc) -> bytes:
         try:
             path = locate(self.found, source)
-            content = path.read_bytes()
+            content = read_source(path)
         except ValueError as error:
             self.faults.add(place, str(error))
             return b""
@@ -202,6 +203,11 @@ class _TaskReader:
         if not path.is_relative_to(self.found.folder.resolve()):
             self.outside[name] = source
         return content
+
+
+def read_source(path: Path) -> bytes:
+    """The content of a source file, without a byte order mark: no line can go before it, and it shifts columns."""
+    return path.read_bytes().removeprefix(codecs.BOM_UTF8)
 
 
 def locate(found: FoundTask, source: str) -> Path:
