@@ -436,6 +436,7 @@ SPOILED = {
     "a missing template": ({"task.yml": ('"template.py"\n', '"tmplate.py"\n')}, "did you mean 'template.py'?"),
     "an unknown key": ({"task.yml": ("test_timeout", "test_timout")}, ":20: test_timout: unknown key; did you mean"),
     "a float list": ({"task.yml": ('"factor": 3', '"factor": [1.5]')}, "tests[0].factor: must be a number, a word"),
+    "a language that is a pattern": ({"task.yml": ('lang: "py"', 'lang: "**"')}, "lang: must be one of py, cu, not '**'"),
     "a wrong number": ({"task.yml": ("60", "soon")}, "test_timeout: must be a number, not 'soon'"),
     "a reference that is no Python": ({"reference.py": ("def ref_kernel(", "def ref_kernel((")}, "scale_py/reference.py:13: not valid Python 3."),
     "a file from above that is no Python": ({"../../utils.py": ("import", "import import")}, "utils.py:3: not valid Python 3."),

@@ -115,13 +115,14 @@ class _TaskReader:
         self.outside: dict[str, str] = {}
 
     def read(self, keys: dict[str, Any]) -> Parts:
+        lang = "cu" if keys.get("lang") == "cu" else "py"  # any other is a fault, and may be no part of a file's name
         left_out = tuple(key for key in keys if key in _NOT_JUDGED)
         rest = {key: value for key, value in keys.items() if key not in (*left_out, *_ImportedFiles.model_fields)}
         sources = self._check(rest, {key: value for key, value in keys.items() if key in _ImportedFiles.model_fields})
         files = self._files(sources)
-        named = sources.templates or self._own_starter(str(keys.get("lang", "py")))
+        named = sources.templates or self._own_starter(lang)
         templates, starters = self._templates(named, files)
-        starters |= self._examples(f".{keys.get('lang', 'py')}")
+        starters |= self._examples(f".{lang}")
         return Parts(
             keys=rest,
             files=files,
@@ -153,7 +154,7 @@ class _TaskReader:
 
     def _own_starter(self, lang: str) -> dict[str, str]:
         """The template next to task.yml, for a task that lists none."""
-        name, language = f"submission.{lang}", {"cu": "CUDA"}.get(lang, "Python")
+        name, language = f"submission.{lang}", "CUDA" if lang == "cu" else "Python"
         return {language: name} if (self.found.folder / name).is_file() else {}
 
     def _templates(self, sources: Mapping[str, str], taken: Collection[str]) -> tuple[dict[str, str], dict[str, bytes]]:
