@@ -794,6 +794,13 @@ def test_the_source_text_reveals_custom_objects_in_inputs_and_outputs(function, 
     assert said == (f"{function} returns a {made}, which cannot be sent to another process" if made else "")
 
 
+def test_reading_a_source_warns_of_none_of_its_oddities(recwarn):
+    # From Python 3.12 on, users would see this warning.
+    source = REFERENCE + b"PATTERN = '\\d'\n"
+    assert why_script({"lang": "py"}, {"reference.py": source}, []) == ""
+    assert not recwarn.list
+
+
 def test_imported_names_become_valid_task_names():
     assert [task_name(text) for text in ("Grayscale v2", "a.b", "--x--", "ok_1")] == [
         "grayscale-v2",

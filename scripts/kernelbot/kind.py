@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -100,7 +101,9 @@ def _functions(source: bytes) -> list[ast.FunctionDef]:
 def parse(source: bytes) -> ast.Module:
     """Parse a module; an empty one if it is not valid Python, such as a template with gaps."""
     try:
-        return ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes and the like are not our concern
+            return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module(body=[], type_ignores=[])
 
