@@ -415,6 +415,14 @@ def test_functions_that_call_each_other_twice_are_read_once():
     assert class_returned("f0", module, [module]) == "Cache"
 
 
+def test_functions_that_all_call_each_other_are_read_in_time():
+    calls = ", ".join(f"f{n}()" for n in range(14))
+    module = ast.parse("".join(f"def f{n}():\n    return [{calls}]\n" for n in range(14)))
+    assert class_returned("f0", module, [module]) == ""
+    module = ast.parse(ast.unparse(module).replace("f13()]", "f13(), Cache()]") + "\nclass Cache:\n    pass\n")
+    assert class_returned("f0", module, [module]) == "Cache"
+
+
 def test_functions_that_call_each_other_in_a_circle_hide_no_object():
     module = ast.parse(
         "def f(n):\n    return g(n) if n else Cache()\ndef g(n):\n    return f(n)\n"

@@ -9,6 +9,7 @@ It recognizes objects that the source visibly creates, from a class of the task'
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 _PLAIN_BASES = {"TypedDict", "IntEnum", "StrEnum"}
@@ -22,46 +23,40 @@ _CONTAINERS = {"tuple", "list", "dict"}
 
 
 def class_returned(function: str, home: ast.Module, modules: Sequence[ast.Module]) -> str:
-    """The first class whose instance a function of the module `home` returns; "" if there is none.
+    """A class whose instance a function of the module `home` returns; "" if there is none.
 
     Args:
         modules: all modules of the task, which define its classes and helpers.
     """
     found = next((node for node in home.body if isinstance(node, ast.FunctionDef) and node.name == function), None)
-    try:
-        return _ObjectReader(modules).returned(found) if found else ""
-    except RecursionError:
-        return ""  # nested far deeper than real code
+    return _ObjectReader(modules).returned(found) if found else ""
 
 
 class _ObjectReader:
     def __init__(self, modules: Sequence[ast.Module]) -> None:
         nodes = [node for module in modules for node in module.body]
         self.classes = {name for node in nodes for name in _classes_of(node)}
-        self.functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
-        self._open: set[str] = set()
-        """Functions that are being read, to stop at recursive calls."""
-        self._read: dict[str, str] = {}
-        """What each function returns that was read: else calls of calls would take exponential time."""
-        self._is_cut = False
-        """Whether the reading of a function has stopped at a recursive call, so that it may have missed something."""
+        self.made: dict[str, str] = {}
+        """Function → the class whose instance it returns."""
+        functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+        users: defaultdict[str, list[ast.FunctionDef]] = defaultdict(list)
+        for function in functions.values():
+            for name in {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}:
+                users[name].append(function)
+        # Functions may call each other in circles: read one again when a function that it uses returns an object.
+        queue = [*functions.values()]
+        while queue:
+            function = queue.pop()
+            if function.name not in self.made and (made := self.returned(function)):
+                self.made[function.name] = made
+                queue += users[function.name]
 
     def returned(self, function: ast.FunctionDef) -> str:
-        if function.name in self._read:
-            return self._read[function.name]
-        if function.name in self._open:
-            self._is_cut = True
-            return ""
-        was_cut, self._is_cut = self._is_cut, False
-        self._open.add(function.name)
         values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value]
-        names = self._names_in(function)
-        made = self._first(values, names)
-        self._open.remove(function.name)
-        if made or not self._is_cut:
-            self._read[function.name] = made
-        self._is_cut |= was_cut
-        return made
+        try:
+            return self._first(values, self._names_in(function))
+        except RecursionError:
+            return ""  # nested far deeper than real code
 
     def _names_in(self, function: ast.FunctionDef) -> dict[str, str]:
         """Name → class, for names that hold an object directly or in a container."""
@@ -88,8 +83,8 @@ class _ObjectReader:
                 return ast.unparse(made) if attr[:1].isupper() and attr != "Parameter" else ""
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(), attr=name)) if name in self.classes:
                 return name
-            case ast.Call(func=ast.Name(id=name)) if name in self.functions:
-                return self.returned(self.functions[name])
+            case ast.Call(func=ast.Name(id=name)) if name in self.made:
+                return self.made[name]
         return self._first(_parts(value), names)
 
 
@@ -97,7 +92,7 @@ def _classes_of(node: ast.stmt) -> Iterator[str]:
     """The classes that a statement defines or imports from torch.nn."""
     match node:
         case ast.ClassDef(name=name, bases=bases):
-            if not _PLAIN_BASES & {ast.unparse(base).rpartition(".")[2] for base in bases}:
+            if not _PLAIN_BASES & {getattr(base, "id", getattr(base, "attr", "")) for base in bases}:
                 yield name
         case ast.ImportFrom(module="torch.nn", names=names):
             yield from (alias.asname or alias.name for alias in names if alias.name[:1].isupper())
