@@ -137,6 +137,16 @@ def test_the_comparison_says_whether_inputs_and_outputs_match(judged: Judgement)
     assert not is_same and "No replay: in 3 of 3 accepted cases the task drew other inputs" in sentence
 
 
+def test_the_comparison_counts_cases_with_another_verdict_if_that_of_all_is_the_same(judged: Judgement) -> None:
+    def wrong_in(number: int) -> Judgement:
+        test = judged.tests[number].model_copy(update={"verdict": Verdict.WRONG_ANSWER, "digests": None})
+        cases = tuple(test if case == judged.tests[number] else case for case in judged.cases)
+        return judged.model_copy(update={"verdict": Verdict.WRONG_ANSWER, "cases": cases})
+
+    found = Comparison(wrong_in(0), wrong_in(1))
+    assert not found.is_same and found.sentence == "Not the same: 2 of 3 cases got another verdict here, or none."
+
+
 def test_a_judgement_without_digests_is_written_back_unchanged(judged: Judgement) -> None:
     old = with_digests_of(judged, none=None).to_json()
     assert "digests" not in old and Judgement.from_json(old).to_json() == old

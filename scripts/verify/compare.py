@@ -130,8 +130,11 @@ class Comparison:
                 f"No replay: in {count[Outputs.ELSEWHERE]} of {cases} the task drew other inputs from the same seeds. "
                 f"It was judged with torch {self.judged.machine.torch}; this machine has {self.here.machine.torch}."
             )
-        if not self.is_same:
+        if self.judged.verdict is not self.here.verdict:
             return f"Not the same: {self.judged.verdict} as judged, {self.here.verdict} here."
+        if not self.is_same:
+            others = sum(not pair.is_same for pair in self.pairs)
+            return f"Not the same: {others} of {len(self.pairs)} cases got another verdict here, or none."
         if count[Outputs.UNKNOWN]:
             return "The same verdicts. Inputs and outputs can't be compared: the judgement predates their digests."
         if count[Outputs.CLOSE]:
