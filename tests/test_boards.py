@@ -14,6 +14,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from harness.referee.machine import read_machine
@@ -469,6 +470,13 @@ def test_text_from_a_hostile_site_cannot_control_the_terminal(season, capsys) ->
         for words in (["board", "matmul"], ["history", "matmul"]):
             shown = printed(capsys, *words, "--site", url)
             assert "pwned" in shown and not re.search("[\x1b\u202e]", shown)
+
+
+def test_a_record_that_saves_all_of_the_time_is_refused(season) -> None:
+    board = json.loads((season / "_site/matmul/H100/board.json").read_text())
+    board["records"][-1]["gain"] = 1.0
+    with pytest.raises(ValidationError, match="less than 1"):
+        BoardFacts.model_validate_json(json.dumps(board))
 
 
 def test_a_site_that_serves_another_board_is_refused(season, capsys) -> None:

@@ -123,7 +123,7 @@ class RecordFacts(SiteModel):
     at: AwareDatetime
     login: Login
     score_us: Interval
-    gain: float | None
+    gain: Annotated[float, Field(lt=1)] | None
     digest: Digest
 
 
