@@ -429,6 +429,15 @@ def test_the_final_podium_shows_medals_for_each_board(cup: Cup, discord: Discord
     assert final.embed["description"].endswith("with 5 entries.")
 
 
+def test_final_standings_call_no_duel_due_on_a_board_without_a_machine(cup: Cup, discord: Discord) -> None:
+    cup.judge(judged(cup.board, "ada", 2.0), judged(cup.board, "bob", 2.4, day=0.1))
+    cup.announce(START + timedelta(hours=1))
+    cup.gpus = ("H100",)
+    cup.announce(DEADLINE + timedelta(hours=1))
+    podium = discord.messages[-1].embed["fields"][0]["value"]
+    assert "**bob**" in podium and podium.endswith("duel not played")
+
+
 def test_a_provisional_time_gets_no_announcement_and_no_medal(cup: Cup, discord: Discord) -> None:
     cup.judge(judged(cup.board, "ada", 2.0))
     cup.announce(START + timedelta(hours=1))

@@ -38,7 +38,7 @@ def gather(
         if board := boards.pop(place, None):
             shown = decisions.counted(ledger.read_judgements(paths).judgements)
             found += results_of(board, shown, decisions.absences)
-            ends[board.task.name][board.gpu] = _standing_of(board, shown, now)
+            ends[board.task.name][board.gpu] = _standing_of(board, shown, now, is_judged=board.gpu in gpus)
     for board in boards.values():
         ends[board.task.name][board.gpu] = Standing(gpu=board.gpu, podium=(), entries=0)
     judging = {one.request.task for one in ledger.requests() if one.is_open and one.request.mode is Mode.RANKED}
@@ -49,9 +49,9 @@ def gather(
     return sorted(found, key=lambda news: (news.at, news.key))
 
 
-def _standing_of(board: Board, judgements: Sequence[Judgement], now: datetime) -> Standing:
+def _standing_of(board: Board, judgements: Sequence[Judgement], now: datetime, *, is_judged: bool) -> Standing:
     """A board's final standing; empty while the board is open.  Provisional rows are on no podium."""
     deadline = board.task.deadline
-    rows = standings(board, judgements).rows if deadline and deadline <= now else ()
+    rows = standings(board, judgements, is_over=not is_judged).rows if deadline and deadline <= now else ()
     settled = [row for row in rows if not row.provisional]
     return Standing(gpu=board.gpu, podium=tuple(map(PodiumPlace.of, settled[:3])), entries=len(rows))
