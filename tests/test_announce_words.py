@@ -11,7 +11,7 @@ import pytest
 from harness.records.stats import Interval
 from scripts.announce import limits
 from scripts.announce.discord import DiscordChannel, WebhookError
-from scripts.announce.embeds import EmbedContext, payload_of
+from scripts.announce.embeds import EmbedContext, payload_of, withdrawal_of
 from scripts.announce.limits import fit, size
 from scripts.announce.news import FRESH, Final, NewsKind, NewsResult, PodiumPlace, Standing, TaskNews
 from scripts.announce.picture import finder
@@ -68,6 +68,12 @@ def test_clipped_text_keeps_the_limit_and_leaves_no_dangling_backslash(text: str
 def test_text_is_clipped_between_words() -> None:
     assert clip("one two three four five", 15) == "one two three…"
     assert clip("🥇" * 10, 9) == "🥇🥇🥇🥇…"
+
+
+def test_a_withdrawn_title_is_struck_through_however_long_it_is() -> None:
+    context = EmbedContext(competition="Cup", site="https://kernels.github.io/cup/")
+    title = withdrawal_of(r"\_" * 128, "sort", "H100", START, context)["embeds"][0]["title"]
+    assert "<s>" in shown(title) and length(title) <= limits.TITLE
 
 
 def test_the_first_words_are_the_first_paragraph_without_markup() -> None:

@@ -20,9 +20,9 @@ from typing import Any
 
 from discord_webhook import DiscordEmbed  # type: ignore[import-untyped]
 
-from scripts.announce.limits import fit
+from scripts.announce.limits import TITLE, fit
 from scripts.announce.news import Final, News, NewsKind, NewsResult, PodiumPlace, Standing, TaskNews
-from scripts.announce.words import escape, moment
+from scripts.announce.words import clip, escape, moment
 from scripts.common.text import format_gap, format_interval, format_us, plain
 from scripts.pages.parts.words import count, gain, lost
 
@@ -85,7 +85,8 @@ def withdrawal_of(title: str, task: str, gpu: str | None, at: datetime, context:
         else "The task, its deadline or its machines have changed, so this is no longer true."
     )
     page = context.board(task, gpu) if gpu else f"{context.site}#{task}"
-    return _message(_embed("Withdrawn", _WITHDRAWN, f"~~{title}~~", why, page, at, context))
+    struck = f"~~{clip(title, TITLE - 4)}~~"
+    return _message(_embed("Withdrawn", _WITHDRAWN, struck, why, page, at, context))
 
 
 def _message(embed: DiscordEmbed) -> Payload:
