@@ -265,6 +265,15 @@ def test_task_files_lists_each_file_with_its_role_and_prints_it(tree, capsys):
     assert "did you mean 'reference.py'?" in capsys.readouterr().err
 
 
+def test_a_tasks_own_text_cannot_control_the_terminal(tree, capsys):
+    file = tree / "tiny" / "task.yml"
+    kept = [line for line in file.read_text().splitlines() if not line.startswith(("title:", "description:"))]
+    file.write_text("\n".join(["title: Tiny\u202e", r'description: "Add \e[2J one\u202e."', *kept, ""]))
+    assert run(["task", "show", "tiny", "--tasks", str(tree)]) == 0
+    said = capsys.readouterr().out
+    assert "Tiny\\u202e\nAdd [2J one.\n" in said
+
+
 def test_eval_code_shows_the_referee_and_the_edition_of_each_board(tree, capsys):
     assert run(["task", "eval-code", "tiny", "--tasks", str(tree)]) == 0
     said = capsys.readouterr().out

@@ -23,6 +23,7 @@ from harness.task.task import Board, Task
 from harness.task.task_file import Ranking
 from scripts.common.options import PATH, as_json_too
 from scripts.common.terminal import cell, console, table
+from scripts.common.text import plain, without_hidden
 from scripts.competition.boards import find_machines, offered
 from scripts.competition.completion import task_names
 from scripts.competition.repository import TASKS, is_of_competition, require_task
@@ -51,8 +52,9 @@ def show(name: str, folder: Path, as_json: bool) -> None:
         click.echo(json.dumps(_facts(found, judged), indent=1))
         return
     stdout = console()
-    stdout.print(found.title, style="bold")
-    stdout.print(Markdown(found.description) if stdout.is_terminal else found.description)
+    stdout.print(plain(found.title), style="bold")
+    description = without_hidden(found.description)
+    stdout.print(Markdown(description) if stdout.is_terminal else description)
     alike: dict[str, list[Board]] = {}
     for board in judged.boards or found.boards:
         alike.setdefault(board.edition, []).append(board)
