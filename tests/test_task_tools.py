@@ -196,9 +196,10 @@ def test_an_all_accepting_check_is_a_fault_and_a_short_benchmark_a_warning(tree,
     assert "1 of 2 examples got the verdict of their folder" in said
 
 
-def test_an_example_in_no_verdicts_folder_is_reported(tree, capsys):
+@pytest.mark.parametrize("options", [["--sandbox", "none"], ["--static"]])
+def test_an_example_in_no_verdicts_folder_is_reported(options, tree, capsys):
     shutil.copy(tree / "tiny/examples/accepted/plain.py", tree / "tiny/examples/stray.py")
-    run(["task", "check", str(tree / "tiny"), "--sandbox", "none"])
+    run(["task", "check", str(tree / "tiny"), *options])
     assert "warning  tiny: examples/stray.py: it is not judged: put it into a folder" in capsys.readouterr().out
 
 

@@ -69,7 +69,7 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, a
         raise click.UsageError("--static runs nothing; it cannot be combined with --gpu or --sandbox.")
     found = _named(paths)
     if static:
-        report = Report(remarks=[one for task in found for one in (*_too_much_work(task), *_never_tried(task))])
+        report = Report(remarks=[one for task in found for one in _by_reading(task)])
     else:
         report = check_tasks(found, gpu, sandbox)
     if as_json:
@@ -165,7 +165,7 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
     with Display(console(stderr=True), guesses_s) as display, share_sandbox():
         for board in boards:
             task = board.task
-            report.remarks += (*_too_much_work(task), *_never_tried(task), *_astray(task))
+            report.remarks += _by_reading(task)
             if why := why_not_here(board):
                 report.remarks.append(_not_judged(board, why))
                 continue
@@ -207,6 +207,13 @@ def _needs_gpu(board: Board, judged: Sequence[ExampleOutcome]) -> str:
     # "line 3: …" is the example's own line.
     missing = [found[0] for said in accepted if not said.startswith("line ") and (found := _NO_GPU.search(said))]
     return f"the task's program needs a GPU: {missing[0]}" if accepted and len(missing) == len(accepted) else ""
+
+
+def _by_reading(task: Task) -> Iterator[Remark]:
+    """The warnings for which nothing is run."""
+    yield from _too_much_work(task)
+    yield from _never_tried(task)
+    yield from _astray(task)
 
 
 def _too_much_work(task: Task) -> Iterator[Remark]:
