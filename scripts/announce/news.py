@@ -1,6 +1,6 @@
 """The kinds of news and their contents.  Pure.
 
-    Result      a first entry, a record, a change in the top three       key: the judgement behind it
+    NewsResult  a first entry, a record, a change in the top three       key: the judgement behind it
     TaskNews    a new task or board, a deadline, a new edition           key: task and time
     Final       the final standings of a closed task                     key: task and deadline
 
