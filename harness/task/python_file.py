@@ -1,4 +1,4 @@
-"""Check the syntax of a task's Python files, without running them."""
+"""Parse Python source without running it, and check the syntax of a task's files."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from pathlib import Path
 from harness.task.faults import Faults
 
 
+def parse_python(source: bytes | str, name: str = "<unknown>") -> ast.Module:
+    """The syntax tree; raises what `ast.parse` does.  Invalid escapes and the like are not our concern: no warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source, name)
+
+
 def require_python(path: Path, content: bytes, faults: Faults) -> None:
     """Add a fault if this Python version cannot parse the file."""
     try:
         content.decode()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes and the like are not our concern
-            ast.parse(content)
+        parse_python(content)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         faults.add_elsewhere(path, f"not UTF-8: byte 0x{content[error.start]:02x}; save it as UTF-8", line=line)

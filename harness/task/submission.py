@@ -20,7 +20,6 @@ import os
 import re
 import sys
 import tokenize
-import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -31,6 +30,7 @@ from harness.records.errors import SubmissionError, did_you_mean
 from harness.records.fields import LOGIN
 from harness.records.stats import Interval
 from harness.task.faults import display
+from harness.task.python_file import parse_python
 
 MAX_BYTES = 256 * 1024
 ENTRY_POINT = "custom_kernel"
@@ -285,9 +285,7 @@ def _parse(submission: Submission) -> ast.Module:
     name = submission.name
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(submission.source).readline)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes and the like are not our concern
-            tree = ast.parse(submission.text, name)
+        tree = parse_python(submission.text, name)
     except SyntaxError as error:
         line = (error.text or "").strip()
         if line.startswith("//") and _DIRECTIVE.match(line):

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.task.python_file import parse_python
 from scripts.kernelbot.objects import class_returned
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
@@ -101,9 +101,7 @@ def _functions(source: bytes) -> list[ast.FunctionDef]:
 def parse(source: bytes) -> ast.Module:
     """Parse a module; an empty one if it is not valid Python, such as a template with gaps."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes and the like are not our concern
-            return ast.parse(source)
+        return parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module(body=[], type_ignores=[])
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
+
+from harness.task.python_file import parse_python
 
 LONGEST_CHAIN = 8
 
@@ -55,9 +56,7 @@ class ReviewedFile:
     def tree(self) -> ast.Module | None:
         """The syntax tree of a Python file; None if this Python cannot parse it."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return ast.parse(self.text) if self.is_python else ast.Module(body=[], type_ignores=[])
+            return parse_python(self.text) if self.is_python else ast.Module(body=[], type_ignores=[])
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 

@@ -20,11 +20,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from pathlib import PurePath
+
+from harness.task.python_file import parse_python
 
 MAX_BYTES = 256 * 1024
 LONGEST_CHAIN = 8
@@ -191,9 +192,7 @@ def _read(source: bytes, name: str) -> _Tokens | None:
 
 
 def _read_python(text: str, tokens: _Tokens) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(text)
+    tree = parse_python(text)
     functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     for statement in tree.body:
         if not _is_docstring(statement):
