@@ -677,6 +677,12 @@ def test_a_torn_empty_or_altered_zip_is_refused(tmp_path, capsys):
         assert "not a readable zip" in refused(capsys, tmp_path / "tasks", tmp_path / f"{name}.zip")
 
 
+def test_a_source_outside_of_a_zip_is_refused_under_the_zips_own_name(tmp_path, capsys):
+    text = "files: [{name: a.py, source: ../a.py}]\ntests: [{}]\nbenchmarks: [{}]\n"
+    said = refused(capsys, tmp_path / "tasks", zipped(tmp_path / "mine.zip", ("task.yml", text)))
+    assert "'../a.py' leads out of mine.zip/" in said and "pullrank-import-" not in said
+
+
 def test_faults_in_a_zip_are_reported_under_the_zips_own_name(tmp_path, capsys):
     path = zipped(tmp_path / "mine.zip", ("task.yml", "lang: px\n"))
     said = refused(capsys, tmp_path / "tasks", path)

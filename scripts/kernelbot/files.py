@@ -222,7 +222,8 @@ def locate(found: FoundTask, source: str) -> Path:
         raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
     path, root = (found.folder / source).resolve(), found.root.resolve()
     if not path.is_relative_to(root):
-        raise ValueError(f"'{source}' leads out of {root.name}/, the only folder that files may come from")
+        tree = Path(found.shown).name or root.name
+        raise ValueError(f"'{source}' leads out of {tree}/, the only folder that files may come from")
     if path.suffix not in _SUFFIXES or any(part.startswith(".") for part in path.relative_to(root).parts):
         raise ValueError(f"'{source}' is not a source file")
     if not path.is_file():
