@@ -760,6 +760,14 @@ def test_a_file_that_ranks_because_another_won_the_duel_is_a_record() -> None:
     assert news.gain == pytest.approx(0.2) and news.who.digest == digest("b1"), "of the file that the podium shows"
 
 
+def test_the_news_of_a_won_duel_names_no_speedup_below_1() -> None:
+    on = board()
+    history = [Event("ada", "a", 0.5), Event("bob", "b1", 0.51), Event("bob", "b2", 0.6, duel=("ada", "a", 0.9))]
+    read = [Judgement.from_json(judged(event, minute, on).to_json()) for minute, event in enumerate(history)]
+    (*_, news) = results_of(on, read, {})
+    assert (news.kind, news.who.digest, news.gain) == (NewsKind.RECORD, digest("b1"), 0.0)
+
+
 def test_a_provisional_file_does_not_count_as_an_improvement_or_reach_the_podium() -> None:
     history = [Event("ada", "a", 0.5), Event("ada", "a2", 0.1, noise=WILD), Event("bob", "b", 0.9, noise=WILD)]
     on = board()

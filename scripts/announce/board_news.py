@@ -33,7 +33,7 @@ def results_of(
     for former, record in zip([None, *records], records, strict=False):
         first, beaten = setters.get(record.cause.checksum, (record, former))
         if first is not record and beaten:  # the author's other file won the duel, and this one is their row
-            first = replace(first, gain=1 - record.score_us.value / beaten.score_us.value)
+            first = replace(first, gain=max(0.0, 1 - record.score_us.value / beaten.score_us.value))
         setters[record.cause.checksum] = first, beaten
     for podium in podiums(board, judgements):
         checksum = podium.judgement.checksum
