@@ -380,6 +380,7 @@ LINE = "deadline: 2026-11-21T17:00:00Z\n"
         ("title: A\ntests: []\n", f"title: A\n{LINE}tests: []\n"),
         ("gpus:\n  - CPU\n  - H100\n# cases\ntests: []\n", f"gpus:\n  - CPU\n  - H100\n# cases\n{LINE}tests: []\n"),
         ("# schema\ntests: []\n", f"# schema\n{LINE}tests: []\n"),
+        ("tests: []\ngpus: [CPU]", f"tests: []\ngpus: [CPU]\n{LINE}"),
         ("deadline: 2027-01-01T00:00:00Z  # soon\ntests: []\n", f"{LINE}tests: []\n"),
         ("a: 1\ndeadline:\n  2027-01-01T00:00:00Z\ntests: []\n", f"a: 1\n{LINE}tests: []\n"),
     ],

@@ -83,7 +83,7 @@ def close(task: Task, now: datetime) -> None:
 def with_deadline(text: str, now: datetime) -> str:
     """The text of a task.yml with this deadline, which replaces the old one or follows `gpus:`."""
     line = f"deadline: {now:%Y-%m-%dT%H:%M:%SZ}\n"
-    lines = text.splitlines(keepends=True)
+    lines = (text if text.endswith("\n") else f"{text}\n").splitlines(keepends=True)
     spans = _spans(text)
     if "deadline" in spans:
         first, end = spans["deadline"]
