@@ -437,7 +437,7 @@ def test_a_sum_of_two_thousand_terms_needs_what_it_imports():
 
 
 SPOILED = {
-    "a source outside": ({"task.yml": ("../../utils.py", "../../../outside.py")}, "leads out of problems/"),
+    "a source outside": ({"task.yml": ("../../utils.py", "../../../outside.py")}, "is outside the tasks tree problems/"),
     "a source that is no source": ({"task.yml": ("../../utils.py", "../../first.yaml")}, "is not a source file"),
     "an absolute source": ({"task.yml": ("../../utils.py", "/etc/passwd")}, "relative to the task's folder"),
     "a missing source": ({"task.yml": ("../../utils.py", "../../utls.py")}, "did you mean 'utils.py'?"),
@@ -483,7 +483,9 @@ def test_circular_links_and_links_out_of_the_tree_are_refused(tmp_path, capsys):
     assert "files[1].source: 'task.py' cannot be opened" in refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
     (folder / "task.py").unlink()
     (folder / "task.py").symlink_to("/etc/hostname")
-    assert "'task.py' leads out of problems/" in refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
+    assert "'task.py' is outside the tasks tree problems/" in refused(
+        capsys, tmp_path / "tasks", folder, "--gpu", "H100"
+    )
 
 
 def test_gpu_code_without_a_named_gpu_is_refused_with_both_options(tmp_path, capsys):
@@ -680,7 +682,7 @@ def test_a_torn_empty_or_altered_zip_is_refused(tmp_path, capsys):
 def test_a_source_outside_of_a_zip_is_refused_under_the_zips_own_name(tmp_path, capsys):
     text = "files: [{name: a.py, source: ../a.py}]\ntests: [{}]\nbenchmarks: [{}]\n"
     said = refused(capsys, tmp_path / "tasks", zipped(tmp_path / "mine.zip", ("task.yml", text)))
-    assert "'../a.py' leads out of mine.zip/" in said and "pullrank-import-" not in said
+    assert "'../a.py' is outside the tasks tree mine.zip/" in said and "pullrank-import-" not in said
 
 
 def test_faults_in_a_zip_are_reported_under_the_zips_own_name(tmp_path, capsys):

@@ -38,18 +38,22 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 _TUPLE = re.compile(r"\(\s*(-?\d{1,18}\s*(,\s*-?\d{1,18}\s*)*,?\s*)?\)")
 
 
-def find_file(folder: Path, source: str) -> Path:
+def find_file(folder: Path, source: str, tree: Path | None = None) -> Path:
     """Resolve a file named by a task, in its folder or elsewhere in the tasks tree around it.
+
+    Args:
+        tree: default: the folder's parent.
 
     Raises:
         ValueError: it is outside the tree (by `..` or a link), missing, too large, or not a regular file.
     """
     if Path(source).is_absolute() or "\\" in source or not source.isprintable():
         raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
+    tree = tree or folder.parent
     try:
         path = (folder / source).resolve()
-        if not path.is_relative_to(folder.parent):
-            raise ValueError(f"'{source}' is outside the tasks tree {folder.parent.name}/; copy the file into it")
+        if not path.is_relative_to(tree):
+            raise ValueError(f"'{source}' is outside the tasks tree {tree.name}/; copy the file into it")
         if not path.is_file():
             near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
             raise ValueError(f"no file '{source}'{near}")

@@ -20,11 +20,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from harness.records.errors import TaskError, did_you_mean
+from harness.records.errors import TaskError
 from harness.task.faults import Faults, Loc, display
 from harness.task.python_file import require_python
 from harness.task.task_file import Section, TaskFile
-from harness.task.task_values import MAX_FILE_BYTES, SUBMISSION, FileName, LineField
+from harness.task.task_values import SUBMISSION, FileName, LineField, find_file
 from harness.task.yaml_file import read_yaml, windows_line_ends
 
 _SUFFIXES = {".py", ".cu", ".cuh", ".hip", ".cpp", ".cc", ".c", ".h", ".hpp", ".inl", ".txt", ".md", ".json"}
@@ -191,13 +191,9 @@ class _TaskReader:
 
     def _read(self, name: str, source: str, place: Loc) -> bytes:
         try:
-            path = locate(self.found, source)
-            content = read_source(path)
+            path, content = read_source(self.found, source)
         except ValueError as error:
             self.faults.add(place, str(error))
-            return b""
-        except (OSError, RuntimeError) as error:  # RuntimeError: a symlink loop
-            self.faults.add(place, f"'{source}' cannot be opened: {error}")
             return b""
         if b"\r\n" in content:
             self.faults.add_elsewhere(path, windows_line_ends(path, is_packed=self.faults.is_packed))
@@ -206,29 +202,19 @@ class _TaskReader:
         return content
 
 
-def read_source(path: Path) -> bytes:
-    """The content of a source file, without a byte order mark: no line can go before it, and it shifts columns."""
-    return path.read_bytes().removeprefix(codecs.BOM_UTF8)
+def read_source(found: FoundTask, source: str) -> tuple[Path, bytes]:
+    """The source file that a task names, and its content.
 
-
-def locate(found: FoundTask, source: str) -> Path:
-    """The file that a task names.
+    A byte order mark is left out: no line can go before it, and it shifts columns.
 
     Raises:
-        ValueError: it is outside of the task's root, missing, too large, or not a source file.
-        OSError, RuntimeError: it cannot be opened, or is a circular link.
+        ValueError: as for `find_file`, or it is no source file, or cannot be read.
     """
-    if PurePosixPath(source).is_absolute() or "\\" in source or not source.isprintable():
-        raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
-    path, root = (found.folder / source).resolve(), found.root.resolve()
-    if not path.is_relative_to(root):
-        tree = Path(found.shown).name or root.name
-        raise ValueError(f"'{source}' leads out of {tree}/, the only folder that files may come from")
+    root = found.root.resolve()
+    path = find_file(found.folder, source, root)
     if path.suffix not in _SUFFIXES or any(part.startswith(".") for part in path.relative_to(root).parts):
         raise ValueError(f"'{source}' is not a source file")
-    if not path.is_file():
-        near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
-        raise ValueError(f"no file '{source}'{near}")
-    if path.stat().st_size > MAX_FILE_BYTES:
-        raise ValueError(f"'{source}' is larger than {MAX_FILE_BYTES // 2**20} MiB")
-    return path
+    try:
+        return path, path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    except OSError as error:
+        raise ValueError(f"'{source}' cannot be opened: {error}") from None

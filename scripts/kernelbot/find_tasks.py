@@ -211,10 +211,12 @@ def _folders_below(root: Path) -> Iterator[str]:
 
 
 def _zip(path: Path, name: str | None, workshop: Path) -> FoundTask:
-    unpack(path, workshop)
-    (folder,) = (file.parent for file in workshop.rglob("task.yml") if file.is_file())  # skips folders named task.yml
-    own = path.stem if folder == workshop else folder.name
-    return FoundTask(name=name or task_name(own), folder=folder, root=workshop, shown=str(path))
+    root = workshop / path.name  # messages show its name
+    root.mkdir()
+    unpack(path, root)
+    (folder,) = (file.parent for file in root.rglob("task.yml") if file.is_file())  # skips folders named task.yml
+    own = path.stem if folder == root else folder.name
+    return FoundTask(name=name or task_name(own), folder=folder, root=root, shown=str(path))
 
 
 def _single_file(path: Path, name: str | None, workshop: Path) -> FoundTask:

@@ -18,7 +18,7 @@ import yaml
 
 from scripts.kernelbot.convert import dump_task_yml, for_this_task, trimmed
 from scripts.kernelbot.device_alias import without_cuda
-from scripts.kernelbot.files import FoundTask, locate, read_source
+from scripts.kernelbot.files import FoundTask, read_source
 from scripts.kernelbot.kind import parse
 from scripts.kernelbot.needs import with_needs
 
@@ -99,8 +99,8 @@ def _c_files_in(name: str, source: bytes) -> Iterator[str]:
 def _read(found: FoundTask, source: str) -> bytes:
     """A file of the task's folder; nothing if it may not be read, or is not text."""
     try:
-        content = read_source(locate(found, source))
+        _, content = read_source(found, source)
         content.decode()
-    except (ValueError, OSError, RuntimeError):
+    except ValueError:
         return b""
     return content
