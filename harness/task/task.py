@@ -111,6 +111,8 @@ class Task:
     gpus: tuple[str, ...] = ("CPU",)
     deadline: datetime | None = None
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    sources: Mapping[str, Path] = field(default_factory=dict, repr=False)
+    """Where each of `files` is; several tasks may share one."""
     evaluator: Evaluator = Evaluator.REFEREE
     config: ScriptConfig | None = None
     templates: Mapping[str, Path] = field(default_factory=dict)
@@ -324,6 +326,7 @@ def _assemble(folder: Path, file: TaskFile, ill: set[str], faults: Faults) -> Ta
         gpus=file.gpus,
         deadline=file.deadline,
         files=around.read_files(),
+        sources={} if ill else around.sources,
         evaluator=around.evaluator,
         config=around.config,
         templates=around.find_templates(),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +118,16 @@ class TaskFolder:
             self.faults.add_elsewhere(path, windows_line_ends(path))
         return content
 
+    @cached_property
+    def sources(self) -> dict[str, Path]:
+        """Name and path of every file needed for judging, except the submission."""
+        return dict(self._listed_files() if self.file.files else self._default_files())
+
     def read_files(self) -> dict[str, bytes]:
-        """Name and content of every file needed for judging, except the submission."""
+        """Name and content of each of `sources`."""
         if self.ill & {"files", "lang"}:
             return {}
-        sources = self._listed_files() if self.file.files else self._default_files()
-        files = {name: self._read_source(name, path) for name, path in sources}
+        files = {name: self._read_source(name, path) for name, path in self.sources.items()}
         if self.file.files:
             self._require_files(files)
         self._check_config(files)

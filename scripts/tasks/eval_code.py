@@ -16,9 +16,7 @@ import click
 
 from harness import __version__
 from harness.records.provenance import harness_digest
-from harness.task.faults import Faults
 from harness.task.task import METHOD, Board, Language, Task
-from harness.task.yaml_file import read_yaml
 from scripts.common.options import as_json_too
 from scripts.competition.boards import offered
 from scripts.competition.completion import task_names
@@ -75,7 +73,7 @@ def eval_code(name: str, folder: Path, as_json: bool) -> None:
 def programs_of(task: Task) -> dict[str, str]:
     """The files that decide, from the outside in, each with what it does."""
     compiler = _COMPILER if task.lang is Language.CU else {}
-    own = {_place(task, name): what for name, what in _own(task).items()}
+    own = {_place(task.sources[name]): what for name, what in _own(task).items()}
     return {**_MAIN, **compiler, **(_REFEREE if task.is_refereed else _SCRIPT), **_WALLS, **own}
 
 
@@ -94,13 +92,9 @@ def _own(task: Task) -> dict[str, str]:
     return own
 
 
-def _place(task: Task, name: str) -> str:
-    """The path of a task's file, which several tasks may share: in this repository, or elsewhere."""
-    path = task.folder / "task.yml"
-    listed = (read_yaml(path, Faults(path)) or {}).get("files") or []
-    source = next((entry["source"] for entry in listed if entry["name"] == name), name)
-    found = (task.folder / source).resolve()
-    return found.relative_to(ROOT).as_posix() if found.is_relative_to(ROOT) else str(found)
+def _place(path: Path) -> str:
+    """The path of a task's file: in this repository, or elsewhere."""
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
 
 
 def _facts(task: Task, gpus: Mapping[str, Gpu]) -> dict[str, Any]:

@@ -14,12 +14,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
-import yaml
 
 from harness.records.errors import TaskError
 from harness.task.faults import display
 from harness.task.task import Task, load_tasks
-from harness.task.task_values import SUBMISSION
 from scripts.competition.repository import require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
@@ -100,8 +98,6 @@ def _delete(places: Iterable[Path]) -> None:
 def _require_unshared(task: Task) -> None:
     """Raises TaskError: another task uses files of this one."""
     for other in load_tasks(task.folder.parent):
-        named = yaml.safe_load((other.folder / "task.yml").read_bytes()).get("files", ())
-        sources = [entry["source"] for entry in named if entry["source"] != SUBMISSION]
-        paths = [*((other.folder / source).resolve() for source in sources), *other.templates.values()]
+        paths = [*other.sources.values(), *other.templates.values()]
         if other.name != task.name and any(path.is_relative_to(task.folder) for path in paths):
             raise TaskError(f"nothing was deleted: {other.name} uses files of {task.name}; copy them there first")
