@@ -1403,6 +1403,20 @@ def test_a_tag_in_code_outside_strings_is_escaped(name: str) -> None:
     assert Tags(html).text == "x = a <script> b & c\n"
 
 
+@pytest.mark.parametrize("name", ["submission.py", "submission.cu"])
+@pytest.mark.parametrize("gap", ["\n" * 100, " \n" * 50, "\t" * 100])
+def test_code_with_a_gap_that_makes_lexers_slow_has_no_colours(name: str, gap: str) -> None:
+    source = f"return{gap}0\n"
+    html = str(render_code(source, name))
+    assert "<i" not in html and Tags(html).text == source
+    assert "<i" in render_code(f"return{gap[1:]}0\n", name)
+
+
+def test_a_comment_in_an_unfinished_last_line_is_coloured() -> None:
+    assert '<i class="c">//////</i></span>' in render_code("x = 1;\n//////", "submission.cu")
+    assert render_code("", "submission.cu") == ""
+
+
 def test_times_in_a_column_share_a_unit_giving_the_best_four_digits() -> None:
     assert [Unit.fitting(9.8765)(us) for us in (9.8765, 98.765, 9876.5)] == ["9.877", "98.765", "9,876.500"]
     assert (Unit.fitting(1234.5).name, Unit.fitting(1234.5)(1234.5)) == ("ms", "1.234")

@@ -27,6 +27,10 @@ from scripts.pages.parts.words import unbroken
 MAX_HIGHLIGHTED = 64 * 1024
 """Characters of code.  Longer files are not highlighted: lexers are slow on hostile input."""
 
+_LONG_GAP = re.compile(r"\s{100}")
+"""A file with so much white space in one place is not highlighted.  The time of lexers grows with the square or the
+cube of its length: 64 KiB of blank lines would take ten minutes."""
+
 MAX_DIFFED = 1500
 """Lines between the first and the last change.  With more, there is no diff: its time grows with their square."""
 
@@ -161,9 +165,10 @@ def _without_mark(source: str) -> str:
 
 
 def _highlighted(text: str, lexer: type[Lexer]) -> str:
-    if len(text) > MAX_HIGHLIGHTED:
+    if not text or len(text) > MAX_HIGHLIGHTED or _LONG_GAP.search(text):
         return escape(text)
-    tokens = lexer(ensurenl=False, stripnl=False).get_tokens(text)
+    # `ensurenl`: at an unfinished line, the lexer of CUDA looks for its end again and again.
+    tokens = lexer(ensurenl=True, stripnl=False).get_tokens(text)
     return "".join(_coloured(value, _colour_of(kind)) for kind, value in tokens)
 
 
