@@ -1321,6 +1321,12 @@ def test_a_boards_page_shows_the_newest_software_of_each_machine_that_judged_it(
     assert re.findall(r"(Slow|Fast), 2 cores.*?Triton (\S+?),? ", text) == [("Fast", "3.5.1"), ("Slow", "3.7.0")]
 
 
+def test_a_machine_whose_clock_is_wrong_is_listed_once(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    site, _ = built(tmp_path, task, [judged(board, login, 1.5, day=36500) for login in ("ada", "bob")])
+    assert "Software of the judge 1 machine " in page_text(site, "vectoradd/CPU")
+
+
 def test_a_board_that_no_machine_judges_has_no_duel_due_and_no_contested_leader(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     judgements = [judged(board, "ada", 1.5, day=1), judged(board, "bob", 2.0, day=2)]

@@ -20,7 +20,7 @@ from operator import attrgetter
 from statistics import geometric_mean
 from typing import Any, NamedTuple
 
-from harness.records.judgement import Judgement, Machine
+from harness.records.judgement import Judgement
 from harness.records.stats import median
 from scripts.pages.parts.charts import Scale, Tick
 from scripts.pages.parts.render import data, page
@@ -177,36 +177,34 @@ class Runner:
 
 
 def readings_of(table: Standings, judgements: Sequence[Judgement]) -> list[Reading]:
-    """One reading for each judgement of the board's current edition that has the times of all benchmarks."""
+    """One reading for each judgement of the board's current edition that has the times of all benchmarks.
+
+    Args:
+        judgements: of this board, in ledger order.
+    """
     found: list[Reading] = []
-    newest: dict[tuple[str, str, int], Judgement] = {}
-    for judgement in sorted(judgements, key=attrgetter("finished_at")):
+    seen: set[tuple[str, str, int]] = set()
+    for judgement in reversed(judgements):
         anchors = [case.timing.anchor_us for case in judgement.benchmarks if case.timing]
         is_anchored = bool(table.nominal_us) and len(anchors) == len(table.nominal_us)
         is_self_timed = bool(judgement.benchmarks) and all(case.told for case in judgement.benchmarks)
         if judgement.edition == table.board.edition and (is_anchored or is_self_timed):
             machine = judgement.machine
+            name = machine.device, machine.cpu, machine.cores
             shares = [us / usual for us, usual in zip(anchors, table.nominal_us, strict=True)] if is_anchored else []
             reading = Reading(
                 at=judgement.finished_at,
                 gpu=judgement.gpu,
-                name=name_of(machine),
+                name=name,
                 share=geometric_mean(shares) if shares else None,
                 clock_mhz=machine.clock_mhz,
                 temperature_c=machine.temperature_c,
                 quiet=machine.quiet,
-                software=None,
+                software=None if name in seen else machine.versions,
             )
             found.append(reading)
-            newest[reading.name] = judgement
-    return [
-        one._replace(software=newest[one.name].machine.versions) if one.at == newest[one.name].finished_at else one
-        for one in found
-    ]
-
-
-def name_of(machine: Machine) -> tuple[str, str, int]:
-    return machine.device, machine.cpu, machine.cores
+            seen.add(name)
+    return found[::-1]
 
 
 def machine_pages(site: Site, readings: Sequence[Reading], as_of: datetime | None) -> Iterator[tuple[str, str]]:
