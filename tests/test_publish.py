@@ -51,7 +51,7 @@ from scripts.pages.parts.code import render_code, render_diff, render_guide
 from scripts.pages.parts.paths import author_path, raw_url
 from scripts.pages.parts.render import environment
 from scripts.pages.parts.site import Site
-from scripts.pages.parts.words import Unit, case_labels, day, duel_sentence, first_sentence, heat
+from scripts.pages.parts.words import Unit, case_labels, day, duel_sentence, first_sentence, heat, sentence
 from scripts.pages.parts.write import swapped_in, write_file
 from scripts.pages.publishing import pool
 from scripts.pages.publishing.pool import processes_for, spread
@@ -1685,6 +1685,14 @@ def reign(board: Board, second: float) -> list[Judgement]:
 )
 def test_a_statement_is_summarised_by_its_first_sentence(statement: str, said: str) -> None:
     assert first_sentence(statement) == said
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [("caches", "Caches."), ("Caches.", "Caches."), ("Stop it!", "Stop it!"), ("why?", "Why?"), ("", "")],
+)
+def test_a_reason_is_a_sentence_with_one_mark_at_its_end(reason: str, said: str) -> None:
+    assert sentence(reason) == said
 
 
 @pytest.mark.parametrize(

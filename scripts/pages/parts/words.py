@@ -166,7 +166,9 @@ def params(values: Mapping[str, Any]) -> str:
 
 
 def sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "." if text else ""
+    """The text with a capital at its start, and a full stop unless it ends with another mark."""
+    text = text[:1].upper() + text[1:]
+    return text if not text or text.endswith((".", "!", "?", "…")) else f"{text}."
 
 
 def first_sentence(markdown: str) -> str:
