@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,8 @@ class Entry:
     place: Place | None
     mark: Mark | None
     links: tuple[str, ...]
-    co_authors: tuple[str, ...] = ()
-    note: str = ""
+    co_authors: tuple[str, ...]
+    note: str
 
     @property
     def keeps_judgements(self) -> bool:
@@ -224,41 +224,35 @@ def _page(
     )
 
 
-def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mapping[str, Path]) -> list[Entry]:
-    links = partial(_links, site, places)
+def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mapping[str, Path]) -> Iterator[Entry]:
     marks = {(mark.login, mark.digest): mark for mark in summary.marks}
     latest = {(mark.login, mark.digest) for mark in summary.marks[-JUDGEMENTS_BESIDE:]}
-    entries = {
-        (record.login, record.digest): Entry(
-            login=record.login,
-            digest=record.digest,
-            score_us=record.score_us,
-            cases=case_times([record.judgement], table.nominal_us),
-            judgements=(record.judgement,),
-            place=None,
-            mark=marks[record.login, record.digest],
-            links=links([record.judgement], kept=(record.login, record.digest) in latest),
-        )
-        for record in table.records
-    }
-    for row, place in zip(table.rows, summary.places, strict=True):
-        key = row.login, row.digest
-        entries[key] = Entry(
-            login=row.login,
-            digest=row.digest,
-            score_us=row.score_us,
-            cases=row.cases,
-            judgements=row.judgements,
+
+    def entry(
+        file: Row | Record, cases: tuple[CaseTime, ...], judgements: tuple[Judgement, ...], place: Place | None = None
+    ) -> Entry:
+        key = file.login, file.digest
+        is_kept = key in latest or (place is not None and place.rank <= JUDGEMENTS_BESIDE)
+        description = find_description(judgements, site.descriptions)
+        return Entry(
+            login=file.login,
+            digest=file.digest,
+            score_us=file.score_us,
+            cases=cases,
+            judgements=judgements,
             place=place,
             mark=marks.get(key),
-            links=links(row.judgements, kept=place.rank <= JUDGEMENTS_BESIDE or key in latest),
+            links=_links(site, places, judgements, kept=is_kept),
+            co_authors=description.co_authors if description else (),
+            note=description.note if description else "",
         )
-    return [_described(entry, site) for entry in entries.values()]
 
-
-def _described(entry: Entry, site: Site) -> Entry:
-    found = find_description(entry.judgements, site.descriptions)
-    return replace(entry, co_authors=found.co_authors, note=found.note) if found else entry
+    for row, place in zip(table.rows, summary.places, strict=True):
+        yield entry(row, row.cases, row.judgements, place)
+    rows = {(row.login, row.digest) for row in table.rows}
+    for key, record in {(one.login, one.digest): one for one in table.records}.items():
+        if key not in rows:
+            yield entry(record, case_times([record.judgement], table.nominal_us), (record.judgement,))
 
 
 def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgement], *, kept: bool) -> tuple[str, ...]:
@@ -270,14 +264,10 @@ def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgemen
 
 def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | None) -> list[ComparedSubmission]:
     """First place (or second, for first place itself), and the record that this file broke, or else the row ahead."""
-    first, *others = table.rows
-    rivals = []
-    if (first.login, first.digest) != (entry.login, entry.digest):
-        name = "first row" if first.provisional else "first place"
-        rivals.append(_rival(entry, name, first.newest, first.cases))
-    elif others:
-        name = "second row" if others[0].provisional else "second place"
-        rivals.append(_rival(entry, name, others[0].newest, others[0].cases))
+    first = table.rows[0]
+    is_first = (first.login, first.digest) == (entry.login, entry.digest)
+    which, best = ("second", table.rows[1:2]) if is_first else ("first", table.rows[:1])
+    rivals = [_rival(entry, f"{which} {'row' if row.provisional else 'place'}", row.newest, row.cases) for row in best]
     if former := _record_before(table, summary, entry):
         cases = case_times([former.judgement], table.nominal_us)
         rivals.append(_rival(entry, "previous record", former.judgement, cases, came_before=True))
