@@ -94,38 +94,33 @@ def write_dataset(
     moderated = Moderated.after(decisions)
     faults: list[LedgerFault] = []
     without = _Without({login.lower() for login in settings.without})
-    boards = [_read(files, ledger, moderated, faults, without) for files in boards_of(tasks, ledger, faults)]
-    read = {(board.task, board.gpu) for board in boards}
+    boards = boards_of(tasks, ledger, faults)
+    scored = [
+        (files.board.task.deadline, *pair)
+        for files in boards
+        for pair in _read(files, ledger, moderated, faults, without)
+    ]
+    read = {(files.board.task.name, files.board.gpu) for files in boards}
     for place, paths in ledger.files_by_board([]):
         if place not in read:  # a board that a task no longer has
             without.add(ledger.read_judgements(paths).judgements, moderated)
     left_out, entries = Counter[str](), list[_DatasetRow]()
-    for board in boards:
-        for judgement, score_us in board.counted:
-            if board.ends and board.ends > now:
-                left_out["of tasks that are still open"] += 1
-            elif _login_of(judgement) in without.logins or _account_of(judgement) in without.accounts:
-                left_out["of authors who are left out"] += 1
-            elif _file_of(judgement) in without.files:
-                left_out["of files that were removed from a board"] += 1
-            elif (code := sources(judgement)) is None:
-                left_out["whose file was not merged"] += 1
-            else:
-                entries.append(_DatasetRow(judgement, score_us, code, settings.license))
+    for ends, judgement, score_us in scored:
+        if ends and ends > now:
+            left_out["of tasks that are still open"] += 1
+        elif _login_of(judgement) in without.logins or _account_of(judgement) in without.accounts:
+            left_out["of authors who are left out"] += 1
+        elif _file_of(judgement) in without.files:
+            left_out["of files that were removed from a board"] += 1
+        elif (code := sources(judgement)) is None:
+            left_out["whose file was not merged"] += 1
+        else:
+            entries.append(_DatasetRow(judgement, score_us, code, settings.license))
     rows = rows_of(_COLUMNS, entries)
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{NAME}.parquet").write_bytes(to_parquet(_COLUMNS, rows))
     (out / f"{NAME}.jsonl").write_text("".join(map(_line, rows)), "utf-8")
     return DataSetReport(rows=len(rows), left_out=left_out, faults=tuple(faults))
-
-
-class _BoardJudgements(NamedTuple):
-    """A board's judgements that have a score in their edition."""
-
-    task: str
-    gpu: str
-    ends: datetime | None
-    counted: list[tuple[Judgement, Interval]]
 
 
 @dataclass(frozen=True)
@@ -143,16 +138,16 @@ class _Without:
 
 def _read(
     files: BoardFiles, ledger: Ledger, moderated: Moderated, faults: list[LedgerFault], without: _Without
-) -> _BoardJudgements:
+) -> list[tuple[Judgement, Interval]]:
+    """A board's judgements that have a score in their edition."""
     contents = ledger.read_judgements(files.paths)
     faults += contents.faults
     counted = moderated.counted(contents.judgements)
     table = standings(files.board, counted)
     tables = [table, *(edition.table for edition in editions_of(table, counted, allow_unwalled=False))]
     scores_us = {checksum: score_us for one in tables for checksum, score_us in one.scores_us.items()}
-    ranked = [(one, scores_us[one.checksum]) for one in counted if one.checksum in scores_us]
     without.add(contents.judgements, moderated)
-    return _BoardJudgements(files.board.task.name, files.board.gpu, files.board.task.deadline, ranked)
+    return [(one, scores_us[one.checksum]) for one in counted if one.checksum in scores_us]
 
 
 def _login_of(judgement: Judgement) -> str:
