@@ -79,44 +79,34 @@
   }
 
   async function sideBySide(login, path) {
-    const [mine, theirs, page] = await Promise.all([
-      fetch("submission.json").then((answer) => answer.json()),
-      fetch(`${path}submission.json`).then((answer) => answer.json()),
-      fetch(`${path}index.html`).then((answer) => answer.text()),
-    ]);
-    const code = new DOMParser().parseFromString(page, "text/html");
-    return [table(mine, theirs), ...changes(lines(document), lines(code), login, path)];
+    const text = await (await fetch(`${path}index.html`)).text();
+    const other = new DOMParser().parseFromString(text, "text/html");
+    return [table(login, other), ...changes(lines(document), lines(other), login, path)];
   }
 
-  function table(mine, theirs) {
-    const labels = all(".against tbody th");
+  function table(login, other) {
+    const theirs = all(".against [data-us]", other);
     const scroll = element("div", "scroll"), result = element("table", "beside"), body = result.createTBody();
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "group");
-    scroll.setAttribute("aria-label", `Times compared with ${theirs.login}’s`);
+    scroll.setAttribute("aria-label", `Times compared with ${login}’s`);
     const head = result.createTHead().insertRow();
-    for (const [text, kind] of [[one(".against th").textContent, ""], ["This file", "num"], [theirs.login, "num"], ["Difference", "num"]]) {
+    for (const [text, kind] of [[one(".against th").textContent, ""], ["This file", "num"], [login, "num"], ["Difference", "num"]]) {
       const cell = element("th", kind, text);
       cell.scope = "col";
       head.append(cell);
     }
-    mine.cases.forEach((ours, index) => {
-      const us = ours.time_us.value, other = theirs.cases[index].time_us.value, row = body.insertRow();
-      row.append(labels[index].cloneNode(true), element("td", "num", time(us)), element("td", "num", time(other)),
-        element("td", `num ${us > other * 1.01 ? "bad" : us < other * 0.99 ? "good" : ""}`, lost(us / other)));
+    all(".against [data-us]").forEach((ours, index) => {
+      const ratio = ours.dataset.us / theirs[index].dataset.us, row = body.insertRow();
+      const time = (cell) => element("td", "num", cell.firstChild.textContent.trim());
+      row.append(one("th", ours.parentElement).cloneNode(true), time(ours), time(theirs[index]),
+        element("td", `num ${ratio > 1.01 ? "bad" : ratio < 0.99 ? "good" : ""}`, lost(ratio)));
     });
     scroll.append(result);
     return scroll;
   }
 
-  // Numbers, formatted as on the pages.
-
-  function time(measured) {
-    const us = Number(measured.toPrecision(4));
-    const [scale, unit] = us >= 1e6 ? [1e6, "s"] : us >= 1e3 ? [1e3, "ms"] : us >= 1 ? [1, "µs"] : [1e-3, "ns"];
-    const value = us / scale;
-    return `${value < 0.1 ? Number(value.toPrecision(3)) : value.toFixed(value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0)}\u00a0${unit}`;
-  }
+  // Formatted as on the pages.
 
   function lost(ratio) {
     if (Math.abs(ratio - 1) < 0.0005) return "as fast";
