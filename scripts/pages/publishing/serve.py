@@ -42,9 +42,6 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore browsers that close the connection early."""
 
@@ -73,4 +70,4 @@ def _bound(port: int, folder: Path = Path()) -> ThreadingHTTPServer:
 
 
 def url_of(server: ThreadingHTTPServer) -> str:
-    return f"http://127.0.0.1:{server.server_address[1]}/"
+    return f"http://{_HOST}:{server.server_port}/"
