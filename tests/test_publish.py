@@ -50,12 +50,12 @@ from scripts.pages.feeds import feed_of_all
 from scripts.pages.parts.code import render_code, render_diff, render_guide
 from scripts.pages.parts.paths import author_path, raw_url
 from scripts.pages.parts.render import environment
-from scripts.pages.parts.site import Site
+from scripts.pages.parts.site import Site, read_guides
 from scripts.pages.parts.words import Unit, case_labels, day, duel_sentence, first_sentence, heat, sentence
 from scripts.pages.parts.write import swapped_in, write_file
 from scripts.pages.publishing import pool
 from scripts.pages.publishing.pool import processes_for, spread
-from scripts.pages.publishing.publish import SiteReport, build_site, read_guides
+from scripts.pages.publishing.publish import SiteReport, build_site
 
 START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(days=40)

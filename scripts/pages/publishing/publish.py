@@ -43,25 +43,16 @@ from scripts.pages.landing import landing_pages
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.parts.render import SITE, data, environment, page
 from scripts.pages.parts.results import results
-from scripts.pages.parts.site import Guide, ReadSource, Site, read_guides
+from scripts.pages.parts.site import ReadSource, Site, read_guides
 from scripts.pages.parts.summary import BoardSummary, Mark, marks_of, summary_of
 from scripts.pages.parts.tables import TableRow
 from scripts.pages.parts.words import count
 from scripts.pages.parts.write import swapped_in, write_file
 from scripts.pages.picture import board_picture
-from scripts.pages.publishing.load import (
-    BoardFiles,
-    Ranked,
-    boards_of,
-    notes_of_all,
-    ranked,
-)
+from scripts.pages.publishing.load import BoardFiles, Ranked, boards_of, notes_of_all, ranked
 from scripts.pages.publishing.pool import processes_for, spread
 from scripts.pages.submission import submission_pages
 from scripts.standings.standings import Standings
-
-__all__ = ["Guide", "ReadSource", "SiteReport", "build_site", "described_by", "read_guides"]
-
 
 AUTHORS_AT_ONCE = 64
 """Authors' pages that one process writes at a time."""
