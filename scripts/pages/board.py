@@ -26,6 +26,7 @@ from scripts.pages.parts.summary import BoardSummary, Place
 from scripts.pages.parts.taken_out import TakenOut
 from scripts.pages.parts.whiskers import Whisker, whiskers
 from scripts.pages.parts.words import CaseLabel, Unit, case_labels, claims, day, heat
+from scripts.standings.roofline import find_floors_us
 from scripts.standings.rows import Row
 from scripts.standings.standings import Standings
 
@@ -154,7 +155,7 @@ def columns_of(site: Site, table: Standings) -> tuple[Column, ...]:
     if not table.rows:
         return ()
     board = table.board
-    floors = site.floors_us(board) or (None,) * len(board.benchmarks)
+    floors = find_floors_us(board, site.roofline(board).gpu) or (None,) * len(board.benchmarks)
     labels = case_labels([case.params for case in board.benchmarks])
     # A provisional time, which may be far too low, is no best, unless there is no other.
     settled = [row.cases for row in table.rows if not row.provisional] or [row.cases for row in table.rows]

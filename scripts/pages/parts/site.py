@@ -14,7 +14,7 @@ from harness.task.task import Board, Task
 from scripts.competition.settings import Gpu
 from scripts.ledger.description import Descriptions
 from scripts.pages.parts.code import render_guide, sections_of
-from scripts.standings.roofline import Roofline, find_floors_us
+from scripts.standings.roofline import Roofline
 
 RUNS_LIVE = timedelta(days=90)
 """GitHub deletes the runs of public repositories, with their logs, after this time."""
@@ -104,10 +104,6 @@ class Site:
     descriptions: Descriptions = field(default_factory=dict)
     marks_unmerged: bool = False
     base_path: str = "/"
-
-    def floors_us(self, board: Board) -> tuple[float, ...] | None:
-        """The hardware's limit for each of a board's benchmarks, in microseconds; None if unknown."""
-        return find_floors_us(board, self.roofline(board).gpu)
 
     def roofline(self, board: Board) -> Roofline:
         return Roofline(work=board.task.work, gpu=(self.gpus or {}).get(board.gpu))
