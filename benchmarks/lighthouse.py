@@ -17,6 +17,7 @@ import click
 from benchmarks.paint import require_chromium, served, telling_pages
 from harness.records.errors import PullRankError
 from scripts.cli import run
+from tests.season.__main__ import main as build_season
 
 LIGHTHOUSE = "lighthouse@13.5.0"
 CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
@@ -35,9 +36,9 @@ def main(site: Path | None, runs: int, slowdown: float) -> None:
 
     Example: python -m benchmarks.lighthouse _site
     """
-    click.echo(f"{'page':>12}" + "".join(f"{name:>16}" for name in CATEGORIES) + f"{'index':>8}")
     with tempfile.TemporaryDirectory() as folder:
-        site = site or _made_up(Path(folder) / "season")
+        site = site or season_site(Path(folder, "season"))
+        click.echo(f"{'page':>12}" + "".join(f"{name:>16}" for name in CATEGORIES) + f"{'index':>8}")
         with served(site) as url:
             for kind, path in telling_pages(site).items():
                 found = [_judged(url + path, slowdown) for _ in range(runs)]
@@ -45,10 +46,9 @@ def main(site: Path | None, runs: int, slowdown: float) -> None:
                 click.echo(f"{kind:>12}" + "".join(f"{score:>16.0f}" for score in scores) + f"{index:>8.0f}")
 
 
-def _made_up(folder: Path) -> Path:
-    subprocess.run(
-        [sys.executable, "-m", "scripts.cli", "site", "season", folder], stdout=subprocess.DEVNULL, check=True
-    )
+def season_site(folder: Path, *options: str) -> Path:
+    """Generate a fictional season, and return its site."""
+    build_season.main([str(folder), *options], standalone_mode=False)
     return folder / "_site"
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.lighthouse import season_site
+from benchmarks.paint import telling_pages
 from harness.records.errors import PullRankError
 from harness.records.verdict import Verdict
 from scripts.ledger.moderation import Moderated
@@ -89,3 +91,10 @@ def test_the_season_command_builds_its_site(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.startswith(f"{folder / '_site'}: ")
     assert (folder / "_site" / "matmul" / "H100" / "index.html").is_file()
+
+
+def test_lighthouse_without_a_site_gets_the_seasons_own(tmp_path: Path) -> None:
+    site = season_site(tmp_path / "one", "--judgements", "60", "--authors", "8")
+    pages = telling_pages(site)
+    assert list(pages) == ["landing", "board", "submission"]
+    assert all((site / page).is_file() for page in pages.values())
