@@ -16,7 +16,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
@@ -114,7 +114,8 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
     """Run one command line, report errors on stderr, and return the exit code."""
     try:
         code = command.main(arguments, prog_name="pullrank", standalone_mode=False) or 0
-        sys.stdout.flush()
+        if sys.stdout:  # None if the caller closed it
+            sys.stdout.flush()
         return code
     except click.UsageError as error:
         with io.StringIO() as shown:
@@ -144,9 +145,15 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
 
 
 def _closed_pipe() -> int:
-    """The reader closed the pipe, as in `pullrank tasks | head -1`.  Without stdout, the flush at exit succeeds."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """The reader closed the pipe, as in `pullrank tasks | head -1`."""
+    _discard_rest(sys.stdout)
     return CLOSED_PIPE
+
+
+def _discard_rest(stream: TextIO | None) -> None:
+    """Write what a stream still holds to nowhere: at exit, its flush would fail and change the exit code."""
+    if stream:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _report_error(message: str, exit_code: int) -> int:
@@ -155,11 +162,14 @@ def _report_error(message: str, exit_code: int) -> int:
 
 def _say(message: str, exit_code: int) -> int:
     """Print to stderr.  On a terminal, wrap between words, so that paths stay whole and can be copied."""
-    if sys.stderr.isatty():
+    if sys.stderr and sys.stderr.isatty():
         from scripts.common.terminal import console, wrapped
 
         message = wrapped(message, console(stderr=True).width)
-    click.echo(message, err=True)
+    try:
+        click.echo(message, err=True)
+    except BrokenPipeError:
+        _discard_rest(sys.stderr)
     return exit_code
 
 

@@ -223,6 +223,20 @@ def test_a_command_whose_reader_is_gone_exits_as_if_sigpipe_ended_it(words, tmp_
     assert (tmp_path / "kept.json").exists() is ("--out" in words)
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("schema task >&-", 0),
+        ("schema tax 2>&-", 2),
+        ("schema tax >&- 2>&-", 2),
+        ("board nothing 2> >(exec true)", 2),
+    ],
+)
+def test_the_exit_code_is_the_same_if_nobody_reads_the_output(line, code):
+    command = f"{sys.executable} -m scripts.cli {line}; exit $?"
+    assert subprocess.run(["bash", "-c", command], capture_output=True, cwd=ROOT, check=False).returncode == code
+
+
 # Looking around.
 
 
