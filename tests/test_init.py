@@ -140,6 +140,16 @@ def test_init_overwrites_nothing_and_leaves_nothing_half_written(tmp_path: Path,
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.parametrize("out", [".", "link"])
+def test_init_fills_the_empty_working_directory_and_the_target_of_a_link(out: str, tmp_path: Path, monkeypatch) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "link").symlink_to(work)
+    monkeypatch.chdir(work if out == "." else tmp_path)
+    assert run(["init", "vectoradd", "--out", out]) == 0
+    assert sorted(path.name for path in work.iterdir()) == ["AGENTS.md", "submission.py", "task"]
+
+
 # AGENTS.md.
 
 

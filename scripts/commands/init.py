@@ -49,19 +49,20 @@ def _what_then(file: Path, task: Task) -> str:
 
 
 def make_folder(task: Task, out: Path, language: str | None) -> Path:
-    """Create the folder, completely or not at all.
+    """Fill the new or empty folder completely, or leave it empty.
 
     Raises:
-        TaskError: the folder exists, or the task has no such template.
+        TaskError: the folder has files, or the task has no such template.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise TaskError(f"{out} exists already; name a new folder with --out, or delete it first")
     contents = _contents(task, language)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=out.parent) as workshop:
-        folder = Path(workshop) / "folder"
-        lay_out(contents, folder)
-        folder.rename(out)
+    out.mkdir(parents=True, exist_ok=True)
+    # Not beside it: it may be the working directory, or a mount.
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=out) as workshop:
+        lay_out(contents, Path(workshop))
+        for made in list(Path(workshop).iterdir()):
+            made.rename(out / made.name)
     return out
 
 
