@@ -388,6 +388,23 @@ def test_an_unknown_author_is_not_ranked_on_any_board(site, capsys) -> None:
 
 
 @pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        ("", "name a login: `pullrank mine ada`. Your own is unknown: no token: sign in"),
+        ("two words", "name a login: `pullrank mine ada`. Your own is unknown: the token in GH_TOKEN"),
+        ("ghp_" + "a" * 36, "no login given; outside a clone of the repository, name a login: `pullrank mine ada`"),
+    ],
+)
+def test_mine_without_a_login_says_what_is_missing(site, tmp_path, monkeypatch, capsys, token, message) -> None:
+    for name in ("GITHUB_TOKEN", "GITHUB_REPOSITORY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GH_TOKEN", token)
+    monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert message in printed(capsys, "mine", "--site", site, code=2)
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["board", "matmull"], "did you mean 'matmul'?"),

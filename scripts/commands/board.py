@@ -123,10 +123,15 @@ def mine(source: BoardSource, login: str | None, as_json: bool) -> None:
 
 
 def _my_login() -> str:
+    name_it = "name a login: `pullrank mine ada`"
     try:
-        repository, token = require_repository(), require_token("any will do")
+        token = require_token("any will do")
+    except AccessError as error:
+        raise PullRankError(f"no login given; {name_it}. Your own is unknown: {error}") from None
+    try:
+        repository = require_repository()
     except AccessError:
-        raise PullRankError("no login given and no token found; name a login: `pullrank mine ada`") from None
+        raise PullRankError(f"no login given; outside a clone of the repository, {name_it}") from None
     with connect(repository, token) as github, explaining(repository):
         return github.whoami().login
 
