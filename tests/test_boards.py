@@ -153,6 +153,14 @@ def test_the_doctor_says_that_no_machine_has_judged_a_board(season, site, capsys
     )
 
 
+def test_the_doctor_names_a_judgement_that_cannot_be_read(tmp_path, capsys) -> None:
+    damaged = tmp_path / "judgements/matmul/H100/ada/1-0123456789ab-x.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("{")
+    assert run(["doctor", "--board", "H100", "--ledger", str(tmp_path)]) == 0
+    assert "left out: judgements/matmul/H100/ada/1-0123456789ab-x.json: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -51,11 +51,16 @@ def _read_from(command: Callable[..., int | None]) -> Callable[..., int | None]:
             raise click.UsageError("--site cannot be combined with --ledger, --tasks or --allow-unwalled.")
         source = SiteSource(site) if site else open_ledger(ledger, tasks, allow_unwalled=allow_unwalled)
         code = command(source=source, **rest)
-        for fault in source.faults:
-            click.echo(f"left out: {fault}", err=True)
+        report_faults(source)
         return code
 
     return _source_options(run)
+
+
+def report_faults(source: BoardSource) -> None:
+    """Print the files of a source that could not be read."""
+    for fault in source.faults:
+        click.echo(f"left out: {fault}", err=True)
 
 
 def open_ledger(ledger: Path | None, tasks: Path | None = None, *, allow_unwalled: bool = False) -> LedgerSource:

@@ -11,7 +11,7 @@ import click
 
 from scripts.boards.board_facts import MachineFacts
 from scripts.boards.source import SiteSource
-from scripts.commands.board import at_site, in_ledger, open_ledger
+from scripts.commands.board import at_site, in_ledger, open_ledger, report_faults
 from scripts.common.terminal import cell, console, table
 from scripts.common.text import plain
 from scripts.competition.completion import judged_gpu_names
@@ -81,6 +81,7 @@ def _compare(gpu: str, site: str | None, ledger: Path | None, *, as_json: bool) 
     else:
         for judge, versions in compared:
             _print_versions(judge, versions)
+    report_faults(source)
     return 0
 
 
