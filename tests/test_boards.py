@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -257,6 +258,16 @@ def test_mine_names_the_author_to_beat(season, capsys) -> None:
     assert found["of"] == len(board.rows) and found["ahead"]["rank"] < found["rank"]
     behind = last.score_us.value / board.find_row(found["ahead"]["login"]).score_us.value - 1  # type: ignore[union-attr]
     assert found["ahead"]["gap"] == pytest.approx(behind)
+
+
+def test_mine_suggests_a_board_of_the_same_source(season, tmp_path, capsys) -> None:
+    cup = tmp_path / "my cup"
+    cup.symlink_to(season)
+    source = ["--ledger", str(cup / "ledger"), "--tasks", str(cup / "tasks"), "--allow-unwalled"]
+    assert run(["mine", first_two(season)[0], *source]) == 0
+    (command,) = re.findall(r"`(pullrank board [^`]*)`", capsys.readouterr().err)
+    assert shlex.split(command)[5:] == source
+    assert run(shlex.split(command)[1:]) == 0
 
 
 def test_a_faster_looking_row_without_a_won_duel_is_not_called_tied() -> None:

@@ -5,8 +5,7 @@
     boards_of_author   the boards on which an author has a row, best rank first
     machines           the machines that judge a GPU's boards, the last to judge first
 
-`place` is a source's name in messages, `option` selects it for another command; `faults` are the files that could not
-be read so far.
+`place` is a source's name in messages; `faults` are the files that could not be read so far.
 """
 
 from __future__ import annotations
@@ -49,7 +48,6 @@ class LedgerSource:
 
     def __init__(self, ledger: Ledger, tasks: Path, *, allow_unwalled: bool = False) -> None:
         self.place = str(ledger.path)
-        self.option = f"--ledger {ledger.path}"
         decisions = ledger.moderations()
         self.faults = [*decisions.faults]
         self._ledger, self._tasks, self._allow_unwalled = ledger, tasks, allow_unwalled
@@ -103,7 +101,6 @@ class SiteSource:
 
     def __init__(self, url: str) -> None:
         self.place = self._address = site_address(url)
-        self.option = f"--site {self.place}"
         self.faults: list[LedgerFault] = []
 
     def index(self) -> tuple[BoardName, ...]:

@@ -6,6 +6,7 @@ They print tables, or with `--json` the facts in full precision: times in micros
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -18,7 +19,7 @@ from harness.records.errors import PullRankError
 from scripts.boards.board_facts import BoardFacts, RowFacts
 from scripts.boards.source import BoardSource, LedgerSource, SiteSource
 from scripts.boards.tables import compare_table, history_table, lines_below, mine_table, standings_table
-from scripts.common.options import PATH, options
+from scripts.common.options import PATH, given_again, options
 from scripts.common.terminal import console, say
 from scripts.competition.completion import judged_gpu_names, logins, task_names
 from scripts.competition.repository import IS_CLONE, home_of, require_ledger
@@ -122,7 +123,9 @@ def mine(source: BoardSource, login: str | None, as_json: bool) -> None:
         _print({"login": login, "rows": [_place(board, row) for board in boards if (row := board.find_row(login))]})
     elif boards:
         console().print(mine_table(boards, login))
-        say(f"Next: `pullrank board {boards[0].task} --gpu {boards[0].gpu} {source.option}`", stderr=True)
+        command = ["pullrank", "board", boards[0].task, "--gpu", boards[0].gpu]
+        again = given_again("site", "ledger", "tasks", "allow_unwalled")
+        say(f"Next: `{shlex.join([*command, *again])}`", stderr=True)
     else:
         click.echo(f"{login} is not ranked on any board of {source.place} yet. `pullrank tasks` lists the tasks.")
 

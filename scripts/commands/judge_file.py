@@ -25,7 +25,7 @@ from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_directives, read_submission, task_of
 from harness.task.task import Board, Case, Task, load_task
 from scripts.boards.judgement_tables import show
-from scripts.common.options import PATH, in_sandbox, options
+from scripts.common.options import PATH, given_again, in_sandbox, options
 from scripts.common.terminal import Display, console, say
 from scripts.competition.boards import find_settings
 from scripts.competition.completion import gpu_names, task_names
@@ -171,8 +171,7 @@ def judge_file(
             show(judgement, console(stderr=True), roofline)
     else:
         show(judgement, console(), roofline)
-        given = {"--task": task, "--task-dir": task_dir, "--gpu": gpu, "--sandbox": sandbox.replace("auto", "")}
-        again = [word for name, value in given.items() if value for word in (name, str(value))]
+        again = given_again("task", "task_dir", "gpu", "sandbox")
         here = f"`{shlex.join(['pullrank', 'benchmark', str(file), *again])}`{_BENCHMARK_NEXT.get(mode)}"
         then = here if mode in _BENCHMARK_NEXT else _how_to_submit(mode, file, submission, board.task)
         if judgement.verdict is Verdict.ACCEPTED and then:

@@ -26,10 +26,9 @@ from harness.records.errors import did_you_mean
 from harness.task.task import Task, load_tasks
 from scripts.boards.board_facts import BoardName
 from scripts.boards.source import SiteSource
-from scripts.common.options import Group, as_json_too, was_given
+from scripts.common.options import Group, as_json_too, given_again, was_given
 from scripts.common.terminal import cell, console, say, table
 from scripts.competition.boards import find_machines, offered
-from scripts.competition.repository import TASKS
 from scripts.competition.settings import SETTINGS
 from scripts.kernelbot.importing import import_
 from scripts.tasks.archive import archive
@@ -63,8 +62,8 @@ def tasks(folder: Path, site: str | None, as_json: bool) -> None:
     _print([(task.name, task.title, ", ".join(task.gpus) or "none yet", closing(task)) for task in found])
     for fault in _unused(machines or (), all_tasks):
         say(fault, style="yellow")
-    where = "" if folder == TASKS else f" --tasks {shlex.quote(str(folder))}"
-    say(f"Next: `pullrank task show TASK{where}`, or `pullrank init TASK{where}` for a working folder")
+    where = shlex.join(["TASK", *given_again("folder")])
+    say(f"Next: `pullrank task show {where}`, or `pullrank init {where}` for a working folder")
 
 
 def _unused(machines: Iterable[str], tasks: Sequence[Task]) -> Iterator[str]:

@@ -25,6 +25,17 @@ def was_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
+def given_again(*names: str) -> list[str]:
+    """Those of these options of the running command that its command line names, for a suggested next call."""
+    context = click.get_current_context()
+    words: list[str] = []
+    for option in context.command.params:
+        if option.name in names and was_given(option.name):
+            value = context.params[option.name]
+            words += [option.opts[0]] if value is True else [option.opts[0], str(value)]
+    return words
+
+
 in_sandbox = click.option(
     "--sandbox",
     type=click.Choice(["auto", "bubblewrap", "none"]),
