@@ -2,6 +2,9 @@
 
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,8 @@ from harness.sandbox.sandbox import find_faults
 from scripts.cli import run
 from scripts.doctor.finding import Availability
 from scripts.doctor.machine import _compute_mode, _freezer, _gpus, _memory, examine
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_each_finding_that_is_not_good_says_what_to_do():
@@ -31,6 +36,17 @@ def test_the_exit_code_and_findings_show_whether_this_machine_can_judge(capsys):
     assert (states["memory"] == "ok") is (group is not None and group.limits_memory)
     if group:
         group.remove()
+
+
+def test_a_torch_that_cannot_be_imported_is_missing(tmp_path):
+    (tmp_path / "torch.py").write_text("raise OSError('libcublas.so.12: cannot open shared object file')\n")
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    command = [sys.executable, "-m", "scripts.cli", "doctor", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    (torch,) = (one for one in json.loads(done.stdout) if one["name"] == "torch")
+    assert torch["state"] == "missing"
+    assert "cannot be imported: libcublas.so.12" in torch["detail"] and "install it again" in torch["remedy"]
 
 
 @pytest.mark.parametrize(

@@ -36,15 +36,16 @@ def examine() -> list[Finding]:
 
 
 def _torch() -> Finding:
+    remedy = "install pullrank[compete], or pip install torch numpy; in a clone: make setup"
     try:
-        return Finding("torch", OK, importlib.metadata.version("torch"))
+        version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        return Finding(
-            "torch",
-            MISSING,
-            "not installed",
-            "install pullrank[compete], or pip install torch numpy; in a clone: make setup",
-        )
+        return Finding("torch", MISSING, "not installed", remedy)
+    try:
+        import harness.gpu.cpu  # noqa: F401  it imports torch
+    except (ImportError, OSError) as error:
+        return Finding("torch", MISSING, f"{version} cannot be imported: {error}", f"install it again: {remedy}")
+    return Finding("torch", OK, version)
 
 
 def _sandbox() -> Finding:
