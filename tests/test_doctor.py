@@ -13,7 +13,7 @@ from harness.processes.freezer import find_cgroup
 from harness.sandbox.sandbox import find_faults
 from scripts.cli import run
 from scripts.doctor.finding import Availability
-from scripts.doctor.machine import _compute_mode, _freezer, _gpus, _memory, examine
+from scripts.doctor.machine import _browser, _compute_mode, _freezer, _gpus, _memory, examine
 
 ROOT = Path(__file__).parent.parent
 
@@ -89,6 +89,13 @@ def test_a_mig_slice_does_not_count_as_a_whole_gpu(monkeypatch):
     (finding,) = [finding for finding in _gpus() if finding.name == "GPU"]
     assert finding.state is Availability.LIMITED
     assert "give the judge a whole GPU" in finding.remedy
+
+
+@pytest.mark.parametrize(("program", "state"), [("chromium", "ok"), ("google-chrome", "optional")])
+def test_the_doctor_finds_the_browser_that_the_tests_use(program, state, monkeypatch, tmp_path):
+    (tmp_path / program).touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _browser().state == state
 
 
 def test_the_doctor_explains_a_missing_freezer_and_how_to_get_one():

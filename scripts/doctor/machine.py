@@ -242,7 +242,7 @@ def _cuda() -> Finding:
 
 
 def _browser() -> Finding:
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+    path = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium"))), "")
     remedy = "for the tests of the site: apt install chromium"
     return check("chromium", "" if path else "not installed", path, remedy, OPTIONAL)
 
