@@ -18,6 +18,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -1773,3 +1774,27 @@ def test_the_doctor_checks_a_registrar_only_machine(box, harm, name):
     found = findings(box)
     assert set(found) == {"users", "credential", "judges"}
     assert [found for found, state in found.items() if state != "ok"] == [name] * bool(name)
+
+
+@pytest.mark.parametrize("role", ["both", "judge", "registrar"])
+def test_the_doctor_claims_nothing_about_a_credential_that_it_may_not_see(role):
+    root = Path(tempfile.mkdtemp())
+    folder, settings = root / "etc/pullrank/credential", root / "etc/pullrank/machine.conf"
+    folder.mkdir(parents=True)
+    settings.write_text(f"ROLE={role}\nGROUP_ID=1\n")
+    (root / "etc/passwd").touch()
+    for path in (*folder.parents[:3], folder):
+        path.chmod(0o755)
+    folder.chmod(0)
+    user = os.geteuid()
+    try:
+        os.seteuid(user or 65534)
+        (found,) = (finding for finding in examine_runner(root) if finding.name == "credential")
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o700)
+        shutil.rmtree(root)
+    if role == "judge":
+        assert (found.state, found.remedy) == (Availability.LIMITED, "run the doctor as root")
+    else:
+        assert (found.state, found.detail) == (Availability.OK, "only pullrank-registrar can read it")

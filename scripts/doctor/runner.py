@@ -108,9 +108,20 @@ def _credential(root: Path, settings: dict[str, str]) -> Finding:
 
 
 def _no_credential(root: Path) -> Finding:
-    found = any((root / "etc/pullrank/credential").glob("*"))
+    if (found := _credential_files(root)) is None:
+        return Finding("credential", LIMITED, "only root can see whether there is one", "run the doctor as root")
     fault = "in /etc/pullrank/credential: a machine that only judges has none" if found else ""
     return check("credential", fault, "none here", "revoke it on GitHub, and delete it")
+
+
+def _credential_files(root: Path) -> list[Path] | None:
+    """The files in the folder of credentials; None if this user may not look."""
+    try:
+        return list((root / "etc/pullrank/credential").iterdir())
+    except FileNotFoundError:
+        return []
+    except PermissionError:
+        return None
 
 
 def _fault_of_access(root: Path) -> str:
@@ -134,26 +145,23 @@ def _judges(root: Path) -> Finding:
     names = sorted(path.stem for path in folder.glob("*.conf"))
     unknown = [name for name in names if not (folder / f"{name}.known_hosts").is_file()]
     fault = f"no host key of {', '.join(unknown)}" if unknown else "" if names else "none in /etc/pullrank/judges"
-    try:
-        if not fault and not (root / "etc/pullrank/credential/judge.key").exists():
-            fault = "no judge.key in /etc/pullrank/credential"
-    except PermissionError:
-        pass
+    files = _credential_files(root)
+    if not fault and files is not None and "judge.key" not in {path.name for path in files}:
+        fault = "no judge.key in /etc/pullrank/credential"
     return check("judges", fault, ", ".join(names), f"{_AGAIN} with --judge")
 
 
 def _fault_of_credential(root: Path) -> str:
-    folder = root / "etc/pullrank/credential"
-    try:
-        files = [folder / name for name in ("token", "app.key") if (folder / name).exists()]
-        if not files:
-            return "missing from /etc/pullrank/credential"
-        if open_to_others := [path.name for path in (folder, *files) if path.stat().st_mode & 0o077]:
-            return f"other users can read {', '.join(open_to_others)}"
-        if root == Path("/") and folder.stat().st_uid != _user_ids(root).get(REGISTRAR):
-            return f"its owner is not {REGISTRAR}"
-    except PermissionError:
-        return "" if os.geteuid() != 0 else "it cannot be read"
+    folder, files = root / "etc/pullrank/credential", _credential_files(root)
+    if files is None:
+        return ""
+    files = [path for path in files if path.name in ("token", "app.key")]
+    if not files:
+        return "missing from /etc/pullrank/credential"
+    if open_to_others := [path.name for path in (folder, *files) if path.stat().st_mode & 0o077]:
+        return f"other users can read {', '.join(open_to_others)}"
+    if root == Path("/") and folder.stat().st_uid != _user_ids(root).get(REGISTRAR):
+        return f"its owner is not {REGISTRAR}"
     return ""
 
 
