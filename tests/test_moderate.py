@@ -19,6 +19,7 @@ from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderatio
 from scripts.pages.parts.words import iso
 from scripts.pages.publishing.publish import build_site
 from tests.competition import ROOT, SOURCE, Scene
+from tests.github_server import Failure, Way
 
 BOBS = b"def custom_kernel(data):\n    return data[0].add(data[1])\n"
 ROW = "vectoradd/CPU/alice"
@@ -92,6 +93,13 @@ def test_a_decision_adds_one_file_to_the_branch_and_rebuilds_the_site(scene, tmp
     assert logins(ledger, capsys) == ["bob"]
     moderate("restore", ROW)
     assert logins(copy_of(scene, tmp_path / "restored"), capsys) == ["alice", "bob"]
+
+
+def test_a_decision_stands_even_if_github_does_not_say_which_branch_to_publish(scene, tmp_path, capsys) -> None:
+    scene.server.fail(f"GET /repos/{scene.world.repository}", Failure(way=Way.NONSENSE))
+    moderate("disqualify", ROW)
+    assert "the decision is recorded; the site shows it after the next build" in capsys.readouterr().err
+    assert len(list(copy_of(scene, tmp_path / "after").moderations())) == 1
 
 
 def test_a_ban_ends_the_authors_pending_requests(scene, capsys) -> None:

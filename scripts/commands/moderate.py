@@ -23,7 +23,7 @@ from scripts.competition.boards import find_settings
 from scripts.competition.repository import home_of, require_ledger
 from scripts.github.access import connect, require_repository, require_token, server_url
 from scripts.github.contribute import explaining
-from scripts.github.pulls import GitHubError
+from scripts.github.pulls import GitHubError, require
 from scripts.ledger.ledger import Ledger, LedgerError
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.names import Choose, requests_of, under
@@ -257,7 +257,7 @@ def _publish(writer: DecisionWriter) -> None:
     from scripts.github.start_workflow import start_workflow
 
     try:
-        branch = str(writer.github.ask("GET", "")["default_branch"])
+        branch = require(writer.github.ask("GET", ""), str, "default_branch")
         start_workflow(writer.github, "publish.yml", {}, branch)
         click.echo("Started a build of the site.")
     except (GitError, GitHubError, LedgerError) as error:
