@@ -129,6 +129,7 @@ def test_help_is_quick_and_loads_no_command():
         (["duel", "{directed}", "{strayed}"], 2, "but its directive says 'vectoradd'"),
         (["duel", "{directed}", "{tiny}"], 2, "directed.py is for 'vectoradd', but"),
         (["duel", "{kernel}", "{directed}", "--gpu", "H10"], 2, "did you mean 'H100'?"),
+        (["duel", "{on_h100}", "{on_cpu}"], 2, "on_cpu.py is for CPU: name the duel's board with --gpu"),
         (["duel", "{kernel}", "{kernel}", "--task", "vectoradd", "--blocks", "7"], 2, "7 is not in the range 8<=x<=200"),
         (["task", "show", "nothing"], 2, "no task 'nothing'"),
         (["task", "template", "vectoradd", "--language", "Pyton"], 2, "did you mean 'Python'?"),
@@ -165,6 +166,8 @@ def test_a_wrong_call_gets_one_message_and_exit_code_2(arguments, code, message,
         "tiny": TINY / "examples" / "accepted" / "plain.py",
         "kernel": submission(tmp_path),
         "directed": submission(tmp_path, f"#!POPCORN leaderboard vectoradd\n{GOOD}", "directed.py"),
+        "on_h100": submission(tmp_path, f"#!POPCORN leaderboard vectoradd\n#!POPCORN gpus H100\n{GOOD}", "on_h100.py"),
+        "on_cpu": submission(tmp_path, f"#!POPCORN leaderboard vectoradd\n#!POPCORN gpus CPU\n{GOOD}", "on_cpu.py"),
     }
     assert run([argument.format(**places) for argument in arguments]) == code
     said = capsys.readouterr()

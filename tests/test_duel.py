@@ -24,7 +24,7 @@ from harness.rules.phase import OutOfTime, Phase, SideFoul
 from harness.sandbox.sandbox import find_faults
 from harness.task.submission import Submission
 from harness.task.task import load_task
-from scripts.commands.duel import decision, facts, show
+from scripts.commands.duel import common_board, decision, facts, show
 
 pytestmark = pytest.mark.usefixtures("shared_sandbox")
 TINY = Path(__file__).parent / "tasks" / "tiny"
@@ -233,3 +233,15 @@ def test_a_duel_without_a_winner_names_none(slow_against_good):
 )
 def test_a_duels_decision_is_worded_the_same_for_both_sides(low, value, high, said):
     assert decision(Interval(low=low, value=value, high=high)) == said
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "board"),
+    [("T4 H100", "H100 L4", "H100"), ("T4 H100", "", "T4"), ("", "H100 T4", "H100"), ("", "", "CPU")],
+)
+def test_a_duel_is_played_on_the_first_board_that_both_files_name(a, b, board):
+    files = {
+        Path(f"{name}.py"): Submission(login=name, source=f"#!POPCORN gpus {gpus}\n".encode() if gpus else b"")
+        for name, gpus in (("a", a), ("b", b))
+    }
+    assert common_board(files, "vectoradd", None, None).gpu == board

@@ -93,7 +93,17 @@ def common_board(files: dict[Path, Submission], task: str | None, task_dir: Path
     (path, one), (other_path, other) = found[0], found[-1]
     if one.folder != other.folder:
         raise SubmissionError(f"{path} is for '{one.name}', but {other_path} is for '{other.name}'")
-    return choose_board(one, gpu, next(filter(None, map(requested_gpus, files.values())), ()))
+    return choose_board(one, gpu, () if gpu else _common_gpus(files))
+
+
+def _common_gpus(files: dict[Path, Submission]) -> tuple[str, ...]:
+    """The boards that all directives of the files name; empty if there are no directives."""
+    asked = {path: gpus for path, file in files.items() if (gpus := requested_gpus(file))}
+    common = tuple(gpu for gpu in next(iter(asked.values()), ()) if all(gpu in gpus for gpus in asked.values()))
+    if asked and not common:
+        boards = ", but ".join(f"{path} is for {', '.join(gpus)}" for path, gpus in asked.items())
+        raise SubmissionError(f"{boards}: name the duel's board with --gpu")
+    return common
 
 
 def decision(ratio: Interval) -> str:
