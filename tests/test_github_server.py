@@ -62,8 +62,8 @@ def git(folder: Path, *arguments: str, token: Token | None = None) -> subprocess
 # The judge
 
 
-def test_every_route_is_described_by_github():
-    assert {route.name for route in ROUTES} - set(contract().operations) == NOT_DESCRIBED
+def test_github_describes_every_route_and_the_description_has_no_others():
+    assert {route.name for route in ROUTES} ^ set(contract().operations) == NOT_DESCRIBED
 
 
 def test_the_description_is_small_and_sorted():
@@ -104,7 +104,7 @@ COMMENT = {
 
 @pytest.mark.parametrize("field", ["id", "created_at", "issue_url"])
 def test_a_field_that_our_code_reads_is_never_filled_in(field):
-    name = "GET /repos/{owner}/{repo}/issues/comments/{comment_id}"
+    name = "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}"
     assert "reactions" not in fields_that_are_read() and field in fields_that_are_read()
     with pytest.raises(Unsaid, match=field):
         contract().complete_answer(name, 200, {key: value for key, value in COMMENT.items() if key != field})
@@ -121,16 +121,16 @@ def test_a_field_that_our_code_reads_is_never_filled_in(field):
     ],
 )
 def test_an_answer_that_github_never_gives_is_a_fault(status, change):
-    name = "GET /repos/{owner}/{repo}/issues/comments/{comment_id}"
+    name = "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}"
     whole = contract().complete_answer(name, 200, COMMENT)
     assert contract().faults_of_answer(name, 200, whole) == []
     assert contract().faults_of_answer(name, status, whole | change)
 
 
 def test_a_fault_ends_the_server_with_an_error(world):
-    token = world.workflow_token({"issues": "read"})
+    token = world.workflow_token({"pull-requests": "read"})
     with pytest.raises(AssertionError, match=r"asks \?since: unknown"), GitHubServer(world) as server:
-        ask(server, token, "GET", "/labels?since=2026")
+        ask(server, token, "GET", "/pulls?since=2026")
 
 
 def test_a_request_to_an_unknown_path_is_a_fault(world, server):
@@ -247,7 +247,7 @@ def test_the_settings_that_setup_writes_can_be_read_back(world, server):
     ask(server, token, "PUT", "/actions/permissions/workflow", workflow)
     assert ask(server, token, "GET", "/actions/permissions/workflow")["default_workflow_permissions"] == "read"
     ask(server, token, "POST", "/labels", {"name": "accepted", "color": "0e8a16", "description": "Judged."})
-    assert [label["name"] for label in ask(server, token, "GET", "/labels")] == ["accepted"]
+    assert ask(server, token, "GET", "/labels/accepted")["description"] == "Judged."
     ask(server, token, "POST", "/pages", {"build_type": "workflow"})
     assert ask(server, token, "GET", "/pages")["build_type"] == "workflow"
     ruleset = {"name": "ledger", "target": "branch", "enforcement": "active", "rules": [{"type": "deletion"}]}
@@ -262,14 +262,6 @@ def test_the_settings_that_setup_writes_can_be_read_back(world, server):
     policy = ask(server, token, "POST", "/actions/policies", {"name": "p", "enforcement": "active", "rules": [rule]})
     assert ask(server, token, "GET", "/actions/policies")["total_count"] == 1
     assert ask(server, token, "GET", f"/actions/policies/{policy['id']}")["rules"] == [rule]
-    ask(
-        server,
-        token,
-        "POST",
-        "/actions/runners/generate-jitconfig",
-        {"name": "r", "runner_group_id": 1, "labels": ["gpu"]},
-    )
-    assert ask(server, token, "GET", "/actions/runners")["total_count"] == 1
 
 
 @pytest.mark.parametrize("scopes", [{"contents": "write", "actions": "write"}, {}])

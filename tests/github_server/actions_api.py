@@ -96,40 +96,24 @@ def enable_workflow(call: Call) -> Answer:
 
 
 @route("GET /actions/workflows/{workflow_id}/runs", "actions:read")
-def list_runs_of(call: Call) -> Answer:
-    return _list_runs(call, call.path["workflow_id"])
-
-
-@route("GET /actions/runs", "actions:read")
 def list_runs(call: Call) -> Answer:
-    return _list_runs(call, None)
-
-
-def _list_runs(call: Call, workflow: str | None) -> Answer:
-    runs = [
-        run for run in reversed(call.world.runs.values()) if workflow in (None, run.workflow) and _is_asked(call, run)
-    ]
+    workflow = call.path["workflow_id"]
+    runs = [run for run in reversed(call.world.runs.values()) if run.workflow == workflow and _is_asked(call, run)]
     return call.page(runs, lambda run: shapes.run(call.world, run), "workflow_runs")
 
 
 def _is_asked(call: Call, run: Run) -> bool:
     status, created = call.query.get("status"), call.query.get("created", "")
     is_of_status = status in (None, run.status, run.conclusion)
-    is_of_event = call.query.get("event") in (None, run.event)
     first, _, last = created.partition("..")
     is_of_time = first <= (shapes.time(run.created_at) or "") <= (last or "9999")
     is_listed = run.created_at + call.world.listed_after <= call.world.clock()
-    return is_of_status and is_of_event and is_of_time and is_listed
-
-
-@route("GET /actions/runs/{run_id}", "actions:read")
-def get_run(call: Call) -> Answer:
-    return Answer(body=shapes.run(call.world, find_run(call)))
+    return is_of_status and is_of_time and is_listed
 
 
 @route("POST /actions/runs/{run_id}/cancel", "actions:write")
 def cancel_run(call: Call) -> Answer:
-    run = find_run(call)
+    run = _find_run(call)
     if run.status == "completed":
         raise Refusal(409, "Cannot cancel a workflow run that is completed.")
     call.world.finish_run(run, "cancelled")
@@ -138,27 +122,14 @@ def cancel_run(call: Call) -> Answer:
 
 @route("GET /actions/runs/{run_id}/jobs", "actions:read")
 def list_jobs(call: Call) -> Answer:
-    run = find_run(call)
+    run = _find_run(call)
     return call.page(run.jobs, lambda job: shapes.job(call.world, job, run), "jobs")
 
 
 @route("GET /actions/runs/{run_id}/artifacts", "actions:read")
-def list_artifacts_of(call: Call) -> Answer:
-    artifacts = [each for each in find_run(call).artifacts if call.query.get("name") in (None, each.name)]
-    return call.page(artifacts, lambda artifact: shapes.artifact(call.world, artifact), "artifacts")
-
-
-@route("GET /actions/artifacts", "actions:read")
 def list_artifacts(call: Call) -> Answer:
-    artifacts = [each for run in reversed(call.world.runs.values()) for each in reversed(run.artifacts)]
-    artifacts = [each for each in artifacts if call.query.get("name") in (None, each.name)]
+    artifacts = [each for each in _find_run(call).artifacts if call.query.get("name") in (None, each.name)]
     return call.page(artifacts, lambda artifact: shapes.artifact(call.world, artifact), "artifacts")
-
-
-@route("GET /actions/artifacts/{artifact_id}", "actions:read")
-def get_artifact(call: Call) -> Answer:
-    artifact = call.require(call.world.find_artifact(call.number("artifact_id")))
-    return Answer(body=shapes.artifact(call.world, artifact))
 
 
 @route("GET /actions/artifacts/{artifact_id}/{archive_format}", "actions:read")
@@ -170,5 +141,5 @@ def download_artifact(call: Call) -> Answer:
     return Answer(302, headers={"Location": f"{call.world.settings['storage_url']}/artifacts/{artifact.id}"})
 
 
-def find_run(call: Call) -> Run:
+def _find_run(call: Call) -> Run:
     return call.require(call.world.runs.get(call.number("run_id")))

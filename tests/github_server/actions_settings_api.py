@@ -1,11 +1,10 @@
-"""The settings of a repository's Actions that `pullrank setup` reads and writes: permissions, policies, variables, runners."""
+"""The settings of a repository's Actions that `pullrank setup` reads and writes: permissions and policies."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.github_server import shapes
-from tests.github_server.routes import Answer, Call, Refusal, invalid, missing, route
+from tests.github_server.routes import Answer, Call, Refusal, invalid, route
 from tests.github_server.settings_api import ADMIN, LOOK, setting, without_rules
 
 Json = dict[str, Any]
@@ -130,37 +129,3 @@ def _require_policy(body: Json, required: tuple[str, ...]) -> None:
                 pass
             case _:
                 raise invalid("Invalid rule", "rules")
-
-
-@route("GET /actions/variables", "variables:read", "actions:read")
-def list_variables(call: Call) -> Answer:
-    return call.page(list(setting(call, "variables").values()), lambda variable: variable, "variables")
-
-
-@route("POST /actions/variables", "variables:write")
-def add_variable(call: Call) -> Answer:
-    moment = shapes.time(call.world.clock())
-    setting(call, "variables")[call.body["name"]] = {**call.body, "created_at": moment, "updated_at": moment}
-    return Answer(201, {})
-
-
-@route("GET /actions/runners", LOOK)
-def list_runners(call: Call) -> Answer:
-    return call.page(call.world.settings.setdefault("runners", []), lambda runner: runner, "runners")
-
-
-@route("POST /actions/runners/generate-jitconfig", ADMIN)
-def make_jit_config(call: Call) -> Answer:
-    labels = [{"name": name, "type": "custom"} for name in call.body["labels"]]
-    runner = {"id": call.world.next_id(), "name": call.body["name"], "os": "linux", "status": "offline", "busy": False}
-    runner["labels"] = labels
-    call.world.settings.setdefault("runners", []).append(runner)
-    return Answer(201, {"runner": runner, "encoded_jit_config": "eyJqaXQiOiAidGVzdCJ9"})
-
-
-@route("GET //orgs/{org}/actions/runner-groups", LOOK)
-def list_runner_groups(call: Call) -> Answer:
-    groups = call.world.settings.get("runner-groups")
-    if groups is None:
-        raise missing()  # personal accounts have none
-    return call.page(groups, lambda group: group, "runner_groups")

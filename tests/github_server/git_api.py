@@ -1,4 +1,4 @@
-"""Git's objects, comparisons and checks, as REST."""
+"""Git's objects and checks, as REST."""
 
 from __future__ import annotations
 
@@ -9,31 +9,12 @@ from urllib.parse import urlencode
 
 from tests.github_server import shapes
 from tests.github_server.git import Entry
-from tests.github_server.pulls_api import changed_file
-from tests.github_server.routes import Answer, Call, Refusal, invalid, missing, route
+from tests.github_server.routes import Answer, Call, Refusal, invalid, route
 from tests.github_server.world import Activity, Check
 
 Json = dict[str, Any]
 
 SHA = re.compile(r"[0-9a-f]{40}")
-MAX_COMPARED = 300
-
-
-@route("GET /compare/{basehead}", "contents:read")
-def compare(call: Call) -> Answer:
-    git, (base, dots, head) = call.world.git, call.path["basehead"].partition("...")
-    shas = [git.find_commit(name) for name in (base, head)]
-    if not dots or None in shas:
-        raise missing()
-    start, end = map(str, shas)
-    parted = call.require(git.merge_base(start, end))
-    ahead, behind = git.count_between(start, end), git.count_between(end, start)
-    word = {(True, True): "diverged", (True, False): "ahead", (False, True): "behind"}.get((ahead > 0, behind > 0))
-    is_first = call.query.get("page", "1") == "1"
-    files = [changed_file(change) for change in git.changes(start, end)[:MAX_COMPARED]] if is_first else []
-    facts = {"status": word or "identical", "ahead_by": ahead, "behind_by": behind, "total_commits": ahead}
-    ends = {"base_commit": _brief(start), "merge_base_commit": _brief(parted)}
-    return Answer(body={**facts, **ends, "commits": [_brief(end)][:ahead], "files": files})
 
 
 def _brief(sha: str) -> Json:
@@ -145,15 +126,6 @@ def move_ref(call: Call) -> Answer:
     return Answer(body=_ref(call, ref))
 
 
-@route("DELETE /git/refs/{ref}", "contents:write")
-def delete_ref(call: Call) -> Answer:
-    ref = f"refs/{call.path['ref']}"
-    if not call.world.git.find_ref(ref):
-        raise Refusal(422, "Reference does not exist")
-    call.world.git.delete_ref(ref)
-    return Answer(204)
-
-
 def _ref(call: Call, ref: str) -> Json:
     return {
         "ref": ref,
@@ -201,11 +173,6 @@ def add_check(call: Call) -> Answer:
     return Answer(201, shapes.check(call.world, check))
 
 
-@route("GET /check-runs/{check_run_id}", "checks:read")
-def get_check(call: Call) -> Answer:
-    return Answer(body=shapes.check(call.world, _find_check(call)))
-
-
 @route("PATCH /check-runs/{check_run_id}", "checks:write")
 def edit_check(call: Call) -> Answer:
     check = _find_check(call)
@@ -213,11 +180,6 @@ def edit_check(call: Call) -> Answer:
         raise Refusal(403, "Invalid app_id - check run can only be modified by the GitHub App that created it.")
     _write_check(call, check)
     return Answer(body=shapes.check(call.world, check))
-
-
-@route("GET /check-runs/{check_run_id}/annotations", "checks:read")
-def list_annotations(call: Call) -> Answer:
-    return call.page(_find_check(call).annotations, lambda annotation: annotation)
 
 
 @route("GET /commits/{ref}/check-runs", "checks:read")

@@ -25,11 +25,6 @@ def list_pulls(call: Call) -> Answer:
     return call.page(pulls, lambda pull: shapes.pull(call.world, pull, is_whole=False))
 
 
-@route("GET /pulls/{pull_number}", "pull-requests:read")
-def get_pull(call: Call) -> Answer:
-    return Answer(body=shapes.pull(call.world, find_pull(call)))
-
-
 @route("PATCH /pulls/{pull_number}", "pull-requests:write")
 def edit_pull(call: Call) -> Answer:
     pull = find_pull(call)
@@ -49,10 +44,10 @@ def edit_pull(call: Call) -> Answer:
 def list_files(call: Call) -> Answer:
     pull = find_pull(call)
     changes = call.world.git.changes(pull.base_sha, pull.head_sha)
-    return call.page(changes[:3000], changed_file)
+    return call.page(changes[:3000], _changed_file)
 
 
-def changed_file(change: Any) -> Json:
+def _changed_file(change: Any) -> Json:
     shape = {"filename": change.path, "status": change.status, "sha": change.sha}
     return shape | ({"previous_filename": change.previous_path} if change.previous_path else {})
 
@@ -133,22 +128,11 @@ def list_all_comments(call: Call) -> Answer:
     return call.page(comments, lambda comment: shapes.comment(call.world, comment))
 
 
-@route("GET /issues/{issue_number}/comments", *LISTEN)
-def list_comments(call: Call) -> Answer:
-    comments = call.world.comments_on(find_pull(call, "issue_number").number)
-    return call.page(comments, lambda comment: shapes.comment(call.world, comment))
-
-
 @route("POST /issues/{issue_number}/comments", *TALK)
 def add_comment(call: Call) -> Answer:
     number = find_pull(call, "issue_number").number
     comment = call.world.add_comment(number, call.token.user, _body(call))
     return Answer(201, shapes.comment(call.world, comment))
-
-
-@route("GET /issues/comments/{comment_id}", *LISTEN)
-def get_comment(call: Call) -> Answer:
-    return Answer(body=shapes.comment(call.world, find_comment(call)))
 
 
 @route("PATCH /issues/comments/{comment_id}", *TALK)
@@ -162,11 +146,6 @@ def edit_comment(call: Call) -> Answer:
 def delete_comment(call: Call) -> Answer:
     del call.world.comments[find_comment(call).id]
     return Answer(204)
-
-
-@route("GET /issues/comments/{comment_id}/reactions", *LISTEN)
-def list_reactions(call: Call) -> Answer:
-    return call.page(find_comment(call).reactions, lambda reaction: _reaction(call, *reaction))
 
 
 @route("POST /issues/comments/{comment_id}/reactions", *TALK)

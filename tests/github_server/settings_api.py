@@ -30,7 +30,6 @@ FRESH: Json = {
     "environments": {},
     "policies": [],
     "pages": None,
-    "variables": {},
     "private-vulnerability-reporting": {"enabled": False},
     "merging": {
         "allow_squash_merge": True,
@@ -91,18 +90,6 @@ def _repository(call: Call) -> Json:
     return shapes.repository(call.world) | {"permissions": may} | (setting(call, "merging") if may["push"] else {})
 
 
-@route("GET //rate_limit")
-def get_rate_limit(call: Call) -> Answer:
-    budget = call.token.budget
-    core = {"limit": budget.limit, "used": budget.used, "remaining": budget.remaining, "reset": 0}
-    return Answer(body={"resources": {"core": core, "search": core}, "rate": core})
-
-
-@route("GET /labels", "issues:read", "pull-requests:read")
-def list_labels(call: Call) -> Answer:
-    return call.page(list(call.world.labels), lambda name: shapes.label(call.world, name))
-
-
 @route("GET /labels/{name}", "issues:read", "pull-requests:read")
 def get_label(call: Call) -> Answer:
     call.require(call.world.labels.get(call.path["name"]))
@@ -116,14 +103,6 @@ def add_label(call: Call) -> Answer:
         raise invalid("already exists", "name", "already_exists")
     call.world.labels[name] = _label(call)
     return Answer(201, shapes.label(call.world, name))
-
-
-@route("PATCH /labels/{name}", "issues:write", "pull-requests:write")
-def edit_label(call: Call) -> Answer:
-    old = call.require(call.world.labels.pop(call.path["name"], None))
-    name = call.body.get("new_name", call.path["name"])
-    call.world.labels[name] = old | _label(call) | {"name": name}
-    return Answer(body=shapes.label(call.world, name))
 
 
 def _label(call: Call) -> Json:
@@ -177,11 +156,6 @@ def put_ruleset(call: Call) -> Answer:
     return Answer(body=ruleset)
 
 
-@route("GET /environments", "actions:read")
-def list_environments(call: Call) -> Answer:
-    return call.page(list(setting(call, "environments").values()), lambda one: _environment(call, one), "environments")
-
-
 @route("GET /environments/{environment_name}", "actions:read")
 def get_environment(call: Call) -> Answer:
     return Answer(body=_environment(call, _find_environment(call)))
@@ -223,12 +197,6 @@ def add_branch_policy(call: Call) -> Answer:
     policy = {"id": call.world.next_id(), "name": call.body["name"], "type": call.body.get("type", "branch")}
     _find_environment(call)["branches"].append(policy)
     return Answer(body=policy)
-
-
-@route("GET /environments/{environment_name}/secrets", "environments:read")
-def list_secrets(call: Call) -> Answer:
-    names = list(_find_environment(call)["secrets"])
-    return call.page(names, lambda name: {"name": name}, "secrets")
 
 
 @route("GET /environments/{environment_name}/secrets/public-key", "environments:read")
