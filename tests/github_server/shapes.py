@@ -98,11 +98,9 @@ def label(world: World, name: str) -> Json:
     } | world.labels.get(name, {})
 
 
-def pull(world: World, it: Pull, *, is_whole: bool = True) -> Json:
-    """A pull request; entries of lists have fewer fields."""
-    author = user(it.author)
-    web = f"{world.web_url}/{world.repository}/pull/{it.number}"
-    shape = {
+def _pull_or_issue(world: World, it: Pull) -> Json:
+    """The fields of a pull request that it also has as an issue."""
+    return {
         "id": 900_000_000 + it.number,
         "node_id": f"PR_{it.number}",
         "number": it.number,
@@ -111,19 +109,26 @@ def pull(world: World, it: Pull, *, is_whole: bool = True) -> Json:
         "state": it.state,
         "draft": it.draft,
         "locked": False,
-        "user": author,
+        "user": user(it.author),
         "author_association": association(world, it.author),
         "labels": [label(world, name) for name in it.labels],
+        "created_at": time(it.created_at),
+        "updated_at": time(it.updated_at),
+        "closed_at": time(it.closed_at),
+        "html_url": f"{world.web_url}/{world.repository}/pull/{it.number}",
+    }
+
+
+def pull(world: World, it: Pull, *, is_whole: bool = True) -> Json:
+    """A pull request; entries of lists have fewer fields."""
+    author = user(it.author)
+    shape = _pull_or_issue(world, it) | {
         "head": {"ref": it.head_ref, "sha": it.head_sha, "label": _label(it.author, it.head_ref), "user": author}
         | {"repo": fork(world, it)},
         "base": {"ref": it.base_ref, "sha": it.base_sha, "label": _label(world.owner, it.base_ref)}
         | {"user": user(world.owner), "repo": repository(world)},
-        "created_at": time(it.created_at),
-        "updated_at": time(it.updated_at),
-        "closed_at": time(it.closed_at),
         "merged_at": time(it.merged_at),
         "merge_commit_sha": it.merge_commit_sha,
-        "html_url": web,
         "url": f"{world.api_url}/repos/{world.repository}/pulls/{it.number}",
         "issue_url": f"{world.api_url}/repos/{world.repository}/issues/{it.number}",
     }
@@ -148,29 +153,16 @@ def _label(account: User | None, ref: str) -> str:
 
 def issue(world: World, it: Pull) -> Json:
     """A pull request as an issue."""
-    return {
-        "id": 900_000_000 + it.number,
-        "node_id": f"PR_{it.number}",
-        "number": it.number,
-        "title": it.title,
-        "body": it.body,
-        "state": it.state,
-        "draft": it.draft,
-        "locked": False,
-        "user": user(it.author),
-        "author_association": association(world, it.author),
-        "labels": [label(world, name) for name in it.labels],
+    shape = _pull_or_issue(world, it)
+    web = shape["html_url"]
+    return shape | {
         "comments": len(world.comments_on(it.number)),
-        "created_at": time(it.created_at),
-        "updated_at": time(it.updated_at),
-        "closed_at": time(it.closed_at),
-        "html_url": f"{world.web_url}/{world.repository}/pull/{it.number}",
         "url": f"{world.api_url}/repos/{world.repository}/issues/{it.number}",
         "pull_request": {
             "url": f"{world.api_url}/repos/{world.repository}/pulls/{it.number}",
-            "html_url": f"{world.web_url}/{world.repository}/pull/{it.number}",
-            "diff_url": f"{world.web_url}/{world.repository}/pull/{it.number}.diff",
-            "patch_url": f"{world.web_url}/{world.repository}/pull/{it.number}.patch",
+            "html_url": web,
+            "diff_url": f"{web}.diff",
+            "patch_url": f"{web}.patch",
         },
     }
 

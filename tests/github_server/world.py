@@ -241,7 +241,6 @@ class World:
         self.repository_id = 700_000_001
         self.default_branch = default_branch
         self.git = GitRepository(folder / f"{repository}.git", default_branch)
-        self.git_root = folder
         self.lock = threading.RLock()
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC).replace(microsecond=0)
         self.web_url = "https://github.com"
@@ -379,37 +378,33 @@ class World:
         for pull in self.pulls.values():
             login = pull.author.login.lower() if pull.author else ""
             if (login, pull.head_ref, pull.state) == (owner, branch, "open") and pull.head_sha != head:
-                before, pull.head_sha = pull.head_sha, head
-                self.git.set_ref(f"refs/pull/{pull.number}/head", head)
-                self.touch(pull)
-                self.emit_pull("synchronize", pull, before=before, after=head)
+                self._move_head(pull, head, pull.base_sha)
+
+    def _move_head(self, pull: Pull, head: str, base: str) -> str:
+        with self.lock:
+            before, pull.head_sha, pull.base_sha = pull.head_sha, head, base
+            if pull.author:
+                pull.author.pushed_at = self.clock()
+            self.git.set_ref(f"refs/pull/{pull.number}/head", head)
+            self.touch(pull)
+        self.emit_pull("synchronize", pull, before=before, after=head)
+        return head
 
     def push(self, pull: Pull, files: Mapping[str, Content], *, modes: Mapping[str, str] | None = None) -> str:
         """Push one more commit to a pull request's branch."""
         with self.lock:
-            before = pull.head_sha
-            pull.head_sha = self.git.commit(files, parent=before, modes=modes)
-            if pull.author:
-                pull.author.pushed_at = self.clock()
-            pull.base_sha = self.git.find_commit(pull.base_ref) or pull.base_sha
-            self.git.set_ref(f"refs/pull/{pull.number}/head", pull.head_sha)
-            self.touch(pull)
-        self.emit_pull("synchronize", pull, before=before, after=pull.head_sha)
-        return pull.head_sha
+            head = self.git.commit(files, parent=pull.head_sha, modes=modes)
+            base = self.git.find_commit(pull.base_ref) or pull.base_sha
+        return self._move_head(pull, head, base)
 
     def update_branch(self, pull: Pull) -> str:
         """Merge the base branch into a pull request's, as its author does with the button or with `gh`."""
         with self.lock:
-            before, tip = pull.head_sha, self.git.find_commit(pull.base_ref)
-            tree = self.git.merge_trees(tip, before) if tip else None
+            tip = self.git.find_commit(pull.base_ref)
+            tree = self.git.merge_trees(tip, pull.head_sha) if tip else None
             assert tip and tree
-            pull.head_sha, pull.base_sha = self.git.commit_tree(tree, [before, tip], "Merge branch"), tip
-            if pull.author:
-                pull.author.pushed_at = self.clock()
-            self.git.set_ref(f"refs/pull/{pull.number}/head", pull.head_sha)
-            self.touch(pull)
-        self.emit_pull("synchronize", pull, before=before, after=pull.head_sha)
-        return pull.head_sha
+            head = self.git.commit_tree(tree, [pull.head_sha, tip], "Merge branch")
+        return self._move_head(pull, head, tip)
 
     def add_fork(self, user: User) -> None:
         """A fork of the repository as it is now; the existing fork, if there is one."""
