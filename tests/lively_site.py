@@ -1,7 +1,9 @@
 """A small site with everything: a made-up season, and three boards.
 
 hostile     every text is an attack, even the author's note and the reason for a disqualification; one row is
-provisional unsettled   all rows are provisional untouched   no entries
+            provisional
+unsettled   all rows are provisional
+untouched   no entries
 """
 
 import fcntl
