@@ -36,8 +36,7 @@ def dispatch(call: Call) -> Answer:
     call.world.emit("workflow_dispatch", payload, call.token.user, run=run)
     if not call.body.get("return_run_details"):
         return Answer(204)
-    shape = shapes.run(call.world, run)
-    return Answer(body={"workflow_run_id": run.id, "run_url": shape["url"], "html_url": shape["html_url"]})
+    return Answer(body={"workflow_run_id": run.id, "html_url": shapes.run(call.world, run)["html_url"]})
 
 
 def _workflow(call: Call, name: str, ref: str) -> Json:
@@ -83,10 +82,10 @@ def list_workflows(call: Call) -> Answer:
 def _workflow_shape(call: Call, name: str) -> Json:
     state = "disabled_inactivity" if name in call.world.disabled_workflows else "active"
     title = _workflow(call, name, call.world.default_branch).get("name", name)
-    number, path = shapes.workflow_id(name), f".github/workflows/{name}"
+    path = f".github/workflows/{name}"
     page = f"{call.world.web_url}/{call.world.repository}/blob/{call.world.default_branch}/{path}"
-    shape = {"id": number, "node_id": f"W_{number}", "name": title, "path": path, "state": state, "html_url": page}
-    return {**shape, **shapes.BORN}
+    shape = {"id": sum(map(ord, name)), "node_id": f"W_{name}", "name": title, "path": path, "state": state}
+    return {**shape, "html_url": page, **shapes.BORN}
 
 
 @route("PUT /actions/workflows/{workflow_id}/enable", "actions:write")

@@ -23,7 +23,7 @@ from pydantic import AliasPath
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from scripts.github import checks  # noqa: F401  # so that its models count, too
+from scripts.github import checks, contribute  # noqa: F401  # so that their models count, too
 from scripts.github.pulls import FromGitHub
 
 Json = dict[str, Any]

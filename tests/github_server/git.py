@@ -365,9 +365,6 @@ class GitRepository:
         # After criss-cross merges there are several, and git chooses one.
         return min(best, default=None) if len(best) < 2 else self.line("merge-base", one, other)
 
-    def count_between(self, base: str, head: str) -> int:
-        return len(self._history(self._require_commit(head)) - self._history(self._require_commit(base)))
-
     def changes(self, base: str, head: str) -> list[Change]:
         """The head's changes since it diverged from the base, as GitHub shows a pull request."""
         start, head = self.merge_base(base, head), self._require_commit(head)

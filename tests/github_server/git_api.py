@@ -204,8 +204,6 @@ def _write_check(call: Call, check: Check) -> None:
         raise invalid(f"summary exceeds a maximum bytesize of {MAX_TEXT}", "summary")
     for name in ("name", "status", "conclusion", "external_id"):
         setattr(check, name, body.get(name, getattr(check, name)))
-    # Whatever value a workflow's token asks for.
-    check.details_url = f"{call.world.web_url}/{call.world.repository}/runs/{check.id}"
     if "conclusion" in body:
         check.status = "completed"
     if check.status != "completed":

@@ -73,7 +73,7 @@ def merge_pull(call: Call) -> Answer:
     squash = body.get("merge_method", "merge") == "squash"
     sha = world.git.commit_tree(tree, [tip] if squash else [tip, pull.head_sha], message)
     world.git.set_ref(f"refs/heads/{pull.base_ref}", sha)
-    pull.merge_commit_sha, pull.merged_at, pull.merged_by = sha, world.clock(), call.token.user
+    pull.merged_at, pull.merged_by = world.clock(), call.token.user
     world.close(pull, call.token.user)
     world.emit("push", {"ref": f"refs/heads/{pull.base_ref}", "after": sha}, call.token.user)
     return Answer(body={"sha": sha, "merged": True, "message": "Pull Request successfully merged"})

@@ -138,11 +138,8 @@ class Pull:
     updated_at: datetime
     draft: bool = False
     state: str = "open"
-    labels: list[str] = field(default_factory=list)
-    closed_at: datetime | None = None
     merged_at: datetime | None = None
     merged_by: User | None = None
-    merge_commit_sha: str | None = None
 
 
 @dataclass(eq=False)
@@ -155,7 +152,6 @@ class Check:
     status: str = "queued"
     conclusion: str | None = None
     external_id: str = ""
-    details_url: str | None = None
     started_at: datetime | None = None
     completed_at: datetime | None = None
     output: Json = field(default_factory=dict)
@@ -176,7 +172,6 @@ class Job:
 @dataclass(eq=False)
 class Artifact:
     id: int
-    run_id: int
     name: str
     content: bytes
     created_at: datetime
@@ -430,13 +425,13 @@ class World:
 
     def close(self, pull: Pull, actor: User | None = None) -> None:
         with self.lock:
-            pull.state, pull.closed_at = "closed", self.clock()
+            pull.state = "closed"
             self.touch(pull)
         self.emit_pull("closed", pull, actor=actor)
 
     def reopen(self, pull: Pull) -> None:
         with self.lock:
-            pull.state, pull.closed_at = "open", None
+            pull.state = "open"
             self.touch(pull)
         self.emit_pull("reopened", pull)
 
@@ -524,7 +519,7 @@ class World:
     def add_artifact(self, run: Run, name: str, content: bytes) -> Artifact:
         """Store a zip as an artifact of a run, as `actions/upload-artifact` does."""
         with self.lock:
-            artifact = Artifact(self.next_id(), run.id, name, content, self.clock())
+            artifact = Artifact(self.next_id(), name, content, self.clock())
             run.artifacts.append(artifact)
             return artifact
 
