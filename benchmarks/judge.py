@@ -24,7 +24,7 @@ from rich.table import Table as RichTable
 from harness.records.errors import TaskError
 from harness.records.fields import Mode
 from harness.records.stats import median
-from harness.task.task import Board, Language, Task, load_task
+from harness.task.task import Board, Language, Task, load_tasks
 from scripts import cli
 from scripts.common.text import format_us
 from scripts.competition.repository import TASKS, require_task
@@ -73,9 +73,7 @@ def main(names: tuple[str, ...], modes: tuple[str, ...], repeat: int, as_json: b
 
 def _tasks(names: Sequence[str]) -> list[Task]:
     """The named tasks, else all Python tasks that the referee judges on a CPU."""
-    found = [require_task(name) for name in names] or [
-        load_task(path.parent) for path in sorted(TASKS.glob("*/task.yml"))
-    ]
+    found = [require_task(name) for name in names] or load_tasks(TASKS)
     fit = [task for task in found if task.is_refereed and task.lang is Language.PY and "CPU" in task.gpus]
     if unfit := [task.name for task in found if names and task not in fit]:
         raise TaskError(f"{', '.join(unfit)}: only Python tasks that the referee judges on a CPU board can be measured")
