@@ -74,7 +74,7 @@ def _bench(folder: Path, number: int) -> None:
     found = len(list((folder / "ledger").rglob("*.json")))
     built = _build(folder)
     size_mb = sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) / 1e6
-    boards = [_gzipped_kb(path) for path in site.glob("[!a]*/*/index.html") if path.with_name("board.json").exists()]
+    boards = [_gzipped_kb(path.with_name("index.html")) for path in site.glob("*/*/board.json")]
     entries = max((_gzipped_kb(path) for path in site.glob("*/*/*/*/index.html")), default=0.0)
     click.echo(
         f"{found:>10,} {built.rows:>7,} {built.pages:>7,} {built.seconds:>8.1f} {built.cpu_s:>7.1f} "
