@@ -138,10 +138,16 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
     except Exception as error:
         if os.environ.get("PULLRANK_TRACEBACK"):
             raise
-        kind = type(error).__name__
-        return _report_error(
-            f"internal error: {kind}: {error}\nPULLRANK_TRACEBACK=1 shows the traceback; please report it.", 3
-        )
+        return _report_unexpected(error)
+
+
+def _report_unexpected(error: Exception) -> int:
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] not in ("harness", "scripts"):
+        return _report_error(f"{error}: install pullrank[compete]; in a clone: make setup", 2)
+    kind = type(error).__name__
+    return _report_error(
+        f"internal error: {kind}: {error}\nPULLRANK_TRACEBACK=1 shows the traceback; please report it.", 3
+    )
 
 
 def _closed_pipe() -> int:

@@ -200,6 +200,18 @@ def test_an_internal_error_gets_one_message_and_exit_code_3(monkeypatch, capsys)
     assert "internal error: AttributeError" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("message", ["No module named 'torch'", "libcudnn.so.9: cannot open shared object file"])
+def test_a_package_that_is_missing_or_broken_is_no_internal_error(message, tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/version.py").touch()
+    (tmp_path / "torch/__init__.py").write_text(f"raise ImportError({message!r}, name='torch')\n")
+    command = [*PULLRANK, "test", str(submission(tmp_path)), "--task-dir", str(TINY), *UNWALLED]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"pullrank: {message}: install pullrank[compete]; in a clone: make setup\n")
+
+
 def test_a_closed_pipe_causes_no_error_message():
     done = subprocess.run(
         f"{sys.executable} -m scripts.cli schema judgement | head -1",
