@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -529,6 +530,16 @@ def test_a_file_for_a_gpu_is_submitted_untested_from_a_machine_without_one(capsy
         assert _is_accepted(file, parcel, "none", voice, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert (told["event"], told["gpu"]) == ("not tested", "H100") and "no GPU found on this machine" in told["reason"]
+
+
+def test_a_file_is_submitted_untested_from_a_machine_without_temporary_files(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    file = Submission(login="alice", source=SOURCE)
+    parcel = PreparedSubmission(task=load_task(TASK), login="alice", source=SOURCE, path="", gpus=("CPU",))
+    with Voice(as_json=True) as voice:
+        assert _is_accepted(file, parcel, "none", voice, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["event"] == "not tested" and "No such file or directory: '/nowhere/" in told["reason"]
 
 
 def test_submit_from_an_old_clone_suggests_git_pull(desk: Desk) -> None:

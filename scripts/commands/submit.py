@@ -208,7 +208,7 @@ def _is_accepted(
         board = choose_board(parcel.task, gpu)
         judgement = judge_here(board, submission, Mode.TEST, name=submission.name, sandbox=sandbox)
         reason = judgement.message if judgement.verdict is Verdict.JUDGING_ERROR else None
-    except (JudgeError, ImportError) as error:
+    except (JudgeError, ImportError, OSError) as error:
         reason = str(error)
     if reason is not None:
         voice.say("not tested", f"Not tested on this machine: {reason}", gpu=gpu, reason=reason)
