@@ -2,12 +2,14 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from harness.gpu.gpu_nodes import find_gpus
 from harness.judge import judge
 from harness.records.fields import Mode
 from harness.records.judgement import MAX_BYTES, Judgement
@@ -210,6 +212,19 @@ def test_verify_says_why_a_judgement_cannot_be_replayed(judged, tmp_path, capsys
     assert "judgement.json: " in capsys.readouterr().err
     assert run(["verify", str(tmp_path / "nothing.json")]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(bool(find_gpus()), reason="this machine has a GPU")
+def test_a_replay_for_a_gpu_is_refused_without_one_with_the_way_out(judged, tmp_path, capsys) -> None:
+    task = shutil.copytree(TINY, tmp_path / "tiny")
+    (task / "task.yml").write_text((task / "task.yml").read_text().replace("gpus: [CPU]", "gpus: [CPU, H100]"))
+    on_gpu = judged.model_copy(update={"gpu": "H100", "edition": load_task(task).board("H100").edition})
+    (tmp_path / "judgement.json").write_text(on_gpu.to_json())
+    (tmp_path / "kernel.py").write_bytes(GOOD)
+    words = ["--file", str(tmp_path / "kernel.py"), "--task-dir", str(task), "--sandbox", "none"]
+    assert run(["verify", str(tmp_path / "judgement.json"), *words]) == 2
+    assert "no GPU found on this machine" in (said := capsys.readouterr().err)
+    assert said.endswith("; replay it on a machine for H100\n")
 
 
 # From a published site.

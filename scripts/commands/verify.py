@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from harness.records.errors import PullRankError
+from harness.records.errors import NoGpuError, PullRankError
 from harness.records.fields import Mode
 from harness.records.judgement import MAX_BYTES, Judgement, JudgementError
 from harness.records.replay import Replay
@@ -121,7 +121,10 @@ def _play(judged: Judgement, board: Board, submission: Submission, sandbox: str)
     mode = Mode.TEST if judged.mode in (Mode.TEST, Mode.PROFILE) else Mode.BENCHMARK
     with Display(console(stderr=True)) as display:
         display.begin(f"{judged.submission.login}'s file on {board.task.name} / {board.gpu}")
-        return judge(board, submission, mode, sandbox=sandbox, replay=Replay(judged), on_progress=display.show)
+        try:
+            return judge(board, submission, mode, sandbox=sandbox, replay=Replay(judged), on_progress=display.show)
+        except NoGpuError as error:  # the same call would fail again
+            raise VerifyError(f"{error}; replay it on a machine for {board.gpu}") from None
 
 
 def _show(found: Comparison) -> None:
