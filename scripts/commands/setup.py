@@ -219,8 +219,7 @@ def _print(findings: list[SettingFinding], url: str, *, checked: bool, may_see: 
     click.echo(f"\nRun `pullrank setup`, or change by hand at {url}:" if checked else f"\nChange by hand at {url}:")
     for one in rest:
         click.echo(f"  {one.setting.name}: {one.setting.clicks}")
-    lacking = sorted({one.setting.right for one in rest if one.state is SettingState.UNSEEN})
-    if lacking and may_see:
+    if may_see and any(one.state is SettingState.UNSEEN for one in rest):
         click.echo(f"\nA token that can see and change them all: {NEW_TOKEN}, for this repository only,\n{_RIGHTS}.")
 
 
