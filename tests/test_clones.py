@@ -85,6 +85,18 @@ __global__ void shift(float* values, int count) {
 void custom_kernel(float* data, int n) { scale<<<1, 32>>>(data, n); shift<<<1, 32>>>(data, n); }
 """
 
+BRANCHES = (
+    TRITON
+    + """
+def finish(out, count):
+    if count == 0:
+        out.zero_()
+    elif count > 7:
+        out.mul_(2)
+    return out[:]
+"""
+)
+
 
 def replaced(text: str, *pairs: tuple[str, str]) -> str:
     for old, new in pairs:
@@ -119,6 +131,13 @@ COPIES = [
                  ("(i < n) out[i] = __fadd_rn(a[i], b[i])", "(index < n)\n out[index] = __fadd_rn(a[index], b[index])"),
                  ("torch::Tensor add(", "torch::Tensor run("), ('["add"]', '["run"]'), ("module.add", "module.run")),
         INLINE,
+        "submission.py",
+    ),
+    (
+        "other words for the same branches and slices",
+        replaced(BRANCHES, ("    elif count > 7:\n", "    else:\n      if count > 7:\n"), ("        out.mul_", "          out.mul_"),
+                 ("[:]", "[::]")),
+        BRANCHES,
         "submission.py",
     ),
     (
