@@ -102,6 +102,19 @@ def test_a_decision_stands_even_if_github_does_not_say_which_branch_to_publish(s
     assert len(list(copy_of(scene, tmp_path / "after").moderations())) == 1
 
 
+def test_a_file_on_the_branch_is_restored_by_the_path_of_any_of_its_judgements(scene, tmp_path, capsys) -> None:
+    moderate("disqualify", ROW)
+    with LedgerBranch(scene.server.git_url, token=scene.world.personal_token().value) as branch:
+        (first,) = (one for one in branch.ledger.judgements().judgements if one.submission.login == "alice")
+        later = first.model_copy(update={"finished_at": first.finished_at + timedelta(minutes=1)})
+        path = branch.ledger.append(later, "again")
+        branch.commit("Judged again")
+        place = str(path.relative_to(branch.ledger.path))
+    assert logins(copy_of(scene, tmp_path / "before"), capsys) == ["bob"]
+    moderate("restore", place)
+    assert logins(copy_of(scene, tmp_path / "after"), capsys) == ["alice", "bob"]
+
+
 def test_a_ban_ends_the_authors_pending_requests(scene, capsys) -> None:
     bob = scene.world.users["bob"]
     scene.submit(bob, BOBS + b"# anew\n")

@@ -30,6 +30,7 @@ from scripts.standings.standings import standings
 
 _CHECKSUM = re.compile(r"[0-9a-f]{8,64}")
 _ROW = re.compile(rf"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/({LOGIN})(?:/([0-9a-f]{{8,64}}))?/?")
+_FILE = re.compile(r"judgements/([^/]+)/([^/]+)/.+")
 
 _EFFECTS = {
     Action.BAN: ("banned", True, "is banned"),
@@ -69,11 +70,9 @@ def now_because(reason: str, by: int) -> Why:
 
 def wanted_for(what: str) -> Choose:
     """The files of the ledger to read in order to find the target."""
-    rest = under("moderation", "accounts")
-    if found := _ROW.fullmatch(what):
-        return either(rest, boards([(found[1], found[2])]))
-    if what.startswith("judgements/"):
-        return either(rest, lambda names: (name for name in names if name == what))
+    # All of the board: a decision about a file may be about another judgement of it.
+    if found := _ROW.fullmatch(what) or _FILE.fullmatch(what):
+        return either(under("moderation", "accounts"), boards([(found[1], found[2])]))
     return everything
 
 
