@@ -336,6 +336,17 @@ def test_a_held_file_can_be_disqualified_by_name_and_restored_by_checksum(ledger
     assert not Moderated.after(ledger.moderations()).disqualified
 
 
+@pytest.mark.parametrize("action", ["hold", "disqualify"])
+def test_a_decision_about_one_judgement_can_become_one_about_its_file(ledger, capsys, action: str) -> None:
+    first = next(one for one in ledger.judgements().judgements if one.submission.login == "alice")
+    moderate(action, first.checksum, *there(ledger))
+    which = f"{ROW}/{first.submission.digest[:12]}"
+    moderate(action, which, *there(ledger))
+    ledger.append(first.model_copy(update={"finished_at": first.finished_at + timedelta(minutes=1)}), "again")
+    assert logins(ledger, capsys) == ["bob"], "the file does not come back by another judging"
+    moderate(action, first.checksum, *there(ledger), code=2)
+
+
 @pytest.mark.parametrize("decided", ["hold", "disqualify"])
 def test_an_authors_name_never_means_a_file_that_was_held_before_the_ranked_one(ledger, capsys, decided: str) -> None:
     path = next(ledger.path.glob("judgements/vectoradd/CPU/alice/*.json"))

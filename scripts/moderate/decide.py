@@ -166,7 +166,11 @@ def about_judgements(
     whole_file = action in (Action.HOLD, Action.DISQUALIFY) and bool(_ROW.fullmatch(what))
     place, adds, state = _EFFECTS[action]
     is_in = getattr(Moderated.after(ledger.moderations()), place)
-    changed = [one for one in judgements if (one.checksum in is_in) is not adds]
+    changed = [
+        one
+        for one in judgements
+        if (one.checksum in is_in) is not adds or (whole_file and not is_in[one.checksum].whole_file)
+    ]
     if not changed:
         raise ModerationError(f"nothing to change: it {state}; `pullrank moderate list` shows all")
     return [Moderation.about(one, action, id=_new_id(action), whole_file=whole_file, **vars(why)) for one in changed]
