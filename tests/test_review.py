@@ -15,6 +15,7 @@ from scripts.cli import run
 from scripts.competition.settings import Reader
 from scripts.review.aid import ReviewAid, as_markdown, as_text, review_aid, sizes_of
 from scripts.review.reader import MAX_SOURCE, ReaderNote, ReaderNotes, ask_reader
+from scripts.review.reviewed_file import ReviewedFile
 from scripts.review.rules import LONGEST_LINE, MOST_LINES, RULES, find_all
 from tests.competition import SOURCE, Scene
 from tests.test_boards import serving
@@ -197,6 +198,12 @@ def test_a_strange_file_is_read_without_an_error(strange: str, name: str) -> Non
     for finding in find_all(STRANGE[strange], name, {1000}):
         assert 1 <= len(finding.lines) <= MOST_LINES
         assert all(len(line) <= LONGEST_LINE and line.isprintable() for _, line in finding.lines)
+
+
+def test_each_use_of_a_long_imported_name_is_cheap() -> None:
+    source = f"import {'a' * 5_000} as x\nfrom {'b' * 5_000} import y, z\n" + "x.c, y.d\n" * 9
+    names = ReviewedFile(source, "submission.py").names
+    assert sum(len(name) for name, _ in names) < 3 * len(source)
 
 
 def test_a_file_that_cannot_be_parsed_says_so() -> None:

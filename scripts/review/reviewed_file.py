@@ -18,6 +18,8 @@ from pathlib import PurePath
 from harness.task.python_file import parse_python
 
 LONGEST_CHAIN = 8
+LONGEST_NAME = 200
+"""Characters of an imported name that are read: each of its uses would repeat a longer one."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMMENT = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|(?P<string>"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)""", re.DOTALL)
@@ -88,7 +90,7 @@ class ReviewedFile:
                 case ast.Import(names=names):
                     found |= {(one.asname or one.name.split(".")[0]): _module(one) for one in names}
                 case ast.ImportFrom(module=module, names=names):
-                    found |= {(one.asname or one.name): f"{module}.{one.name}" for one in names}
+                    found |= {(one.asname or one.name): _dotted(module, one) for one in names}
         return found
 
     def dotted(self, node: ast.AST) -> str:
@@ -117,7 +119,7 @@ class ReviewedFile:
                 case ast.Import(names=names):
                     found += ((one.name, place.line) for one in names)
                 case ast.ImportFrom(module=module, names=names):
-                    found += ((f"{module}.{one.name}", place.line) for one in names)
+                    found += ((_dotted(module, one), place.line) for one in names)
                 case ast.Name() | ast.Attribute() | ast.Call(func=ast.Name(id="getattr")):
                     found.append((self.dotted(place.node), place.line))
                 case ast.FunctionDef(name=name):
@@ -172,7 +174,11 @@ def root_of(node: ast.AST) -> str:
 
 
 def _module(alias: ast.alias) -> str:
-    return alias.name if alias.asname else alias.name.split(".")[0]
+    return (alias.name if alias.asname else alias.name.split(".")[0])[:LONGEST_NAME]
+
+
+def _dotted(module: str | None, alias: ast.alias) -> str:
+    return f"{str(module)[:LONGEST_NAME]}.{alias.name}"[:LONGEST_NAME]
 
 
 def _without_comments(text: str) -> str:
