@@ -221,6 +221,8 @@ REFUSALS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("not UTF-8", {"source": b"# \xe9\n" + SOURCE}, ("not UTF-8",)),
     ("text that turns around", {"source": b"# \xe2\x80\xae\n" + SOURCE}, ("Line 1", "U+202E")),
     ("text without width", {"source": SOURCE + b"x = '\xe2\x80\x8b'\n"}, ("Line 3", "U+200B")),
+    ("a name without width", {"source": "def custom_kernel(data, \u3164={}):\n    return data\n".encode()},
+     ("Line 1", "U+3164")),
     ("directive of another task", {"source": b"#!POPCORN leaderboard matmul\n" + SOURCE},
      ("`leaderboard matmul`", "write `#!POPCORN leaderboard vectoradd`")),
     ("unknown directive", {"source": b"#!POPCORN leaderbord vectoradd\n" + SOURCE}, ("did you mean 'leaderboard'",)),

@@ -174,7 +174,7 @@ def test_hostile_words_in_a_refusal_are_harmless():
 
 
 def test_readable_source_may_be_judged():
-    for source in (SOURCE, "\ufeffµ = 1  # µs × ±\n".encode(), "# 日本語, العربية, עברית\n".encode()):
+    for source in (SOURCE, "\ufeffµ = 1  # µs × ±\n".encode(), "# 日本語, العربية, עברית, ⚠\ufe0f\n".encode()):
         assert why_unreadable(source, request(digest=None)) is None
 
 
@@ -189,6 +189,8 @@ def test_readable_source_may_be_judged():
         ("x\u200d = 1\n".encode(), "U+200D"),
         ("x = 1\n\ufeff\n".encode(), "Line 2 contains the invisible character U+FEFF"),
         ("x\u00ad = 1\n".encode(), "U+00AD"),
+        ("\u3164 = 1\n".encode(), "U+3164"),
+        ("x\ufe01 = 1\n".encode(), "U+FE01"),
         ("x = 'a\U000e0041'\n".encode(), "U+E0041"),
     ],
 )

@@ -16,7 +16,7 @@ from harness.records.stats import Interval
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 """Control, format (bidirectional and zero-width), unassigned, private, surrogate, line and paragraph separators."""
 
-_HIDDEN = re.compile(
+INVISIBLE_LETTERS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Letters and marks that are invisible: fillers, joiners, variation selectors."""
@@ -43,7 +43,7 @@ def without_hidden(text: str) -> str:
 
 def _is_hidden(char: str) -> bool:
     # Not `isprintable`: it also rejects spaces of other widths, which are visible enough.
-    return unicodedata.category(char) in _HIDDEN_CATEGORIES or bool(_HIDDEN.match(char))
+    return unicodedata.category(char) in _HIDDEN_CATEGORIES or bool(INVISIBLE_LETTERS.match(char))
 
 
 def _visible(found: re.Match[str]) -> str:

@@ -31,12 +31,15 @@ from scripts.bot.admission.path_rule import (
     classify,
     entry_path,
 )
-from scripts.common.text import inline
+from scripts.common.text import INVISIBLE_LETTERS, inline
 from scripts.competition.boards import offered
 from scripts.competition.settings import Settings
 from scripts.github.pulls import Account, BlobInfo, ChangedFile, PullRequest
 from scripts.ledger.moderation import KnownAccount, Moderated, find_owner
 from scripts.ledger.origin import Origin, find_earlier
+
+_EMOJI = "\ufe0f"
+"""Follows a sign that is shown as a picture: honest comments have it, and no name consists of it alone."""
 
 
 class Refused(PullRankError):
@@ -221,9 +224,13 @@ def find_invisible(text: str) -> tuple[int, str] | None:
     if text.isascii():
         return None
     for number, line in enumerate(text.split("\n"), 1):
-        if hidden := next((char for char in line if unicodedata.category(char) == "Cf"), None):
+        if hidden := next((char for char in line if _is_invisible(char)), None):
             return number, hidden
     return None
+
+
+def _is_invisible(char: str) -> bool:
+    return unicodedata.category(char) == "Cf" or (char != _EMOJI and bool(INVISIBLE_LETTERS.match(char)))
 
 
 def require_directives(entry: SubmissionPath, source: bytes) -> tuple[str, ...]:
