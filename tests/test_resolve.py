@@ -21,12 +21,13 @@ from harness.records.times import Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.bundle import Bundle, read_bundle
 from harness.task.task import Baseline, Language, Task, load_task
-from scripts.bot.admission.recheck import why_refused, why_unreadable
+from scripts.bot.admission.admission import Competition, Refused
+from scripts.bot.admission.recheck import require_as_requested
 from scripts.bot.evaluate.pyz import LIBRARIES, judge_lock
 from scripts.bot.evaluate.resolve import Resolution, find_champion, minutes_for, resolve
 from scripts.bot.report.places import LedgerBoards, PlaceKind
 from scripts.bot.report.recording import next_attempt
-from scripts.competition.settings import load_settings
+from scripts.competition.settings import Ban, Gpu, Quotas, Settings, load_settings
 from scripts.github.fork import Fork
 from scripts.github.pulls import ACTIONS_BOT, BlobInfo, ChangedFile
 from scripts.ledger.ledger import Ledger, RequestStatus
@@ -45,6 +46,7 @@ def blob_sha(content: bytes) -> str:
 
 
 BLOB = blob_sha(SOURCE)
+PLAIN = BlobInfo(sha=BLOB, mode="100644", size=len(SOURCE))
 PATH = "submissions/vectoradd/ada/submission.py"
 
 
@@ -70,29 +72,39 @@ def request(mode: Mode = Mode.RANKED, gpu: str = "CPU", **changes: object) -> Re
     return Request(**(fields | changes))
 
 
-def facts(**changes: object) -> dict[str, object]:
-    return {
-        "request": request(),
-        "files": (ChangedFile(path=PATH, status="added"),),
-        "blob": BlobInfo(sha=BLOB, mode="100644", size=len(SOURCE)),
-        "owner": None,
-        "task": vectoradd(),
-        "max_bytes": 256 * 1024,
-        "gpus": ("CPU", "H999"),
-    } | changes
+def refusal(
+    asked: Request | None = None,
+    *,
+    task: Task | None = None,
+    files: tuple[ChangedFile, ...] = (ChangedFile(path=PATH, status="added"),),
+    blob: BlobInfo | None = PLAIN,
+    source: bytes = SOURCE,
+    owner: KnownAccount | None = None,
+    **settings: object,
+) -> str:
+    """Why a request is refused; empty if it is not."""
+    gpus = {name: Gpu(runs_on=name) for name in ("CPU", "H999")}
+    competition = Competition(settings=Settings(**{"gpus": gpus} | settings), accounts=(owner,) if owner else ())
+    try:
+        require_as_requested(
+            asked or request(), task or vectoradd(), competition, files=files, blob=blob, source=source
+        )
+    except Refused as refused:
+        return str(refused)
+    return ""
 
 
 def test_a_baseline_in_python_of_a_compiled_task_may_be_judged():
     baseline = Baseline(name="torch.add", path=Path("add.py"), digest=hashlib.sha256(SOURCE).hexdigest())
     task = replace(vectoradd(), lang=Language.CU, baselines=(baseline,))
-    assert why_refused(**facts(task=task)) is None
-    assert "submission.cu` and nothing else" in why_refused(**facts(task=replace(task, baselines=())))
+    assert not refusal(task=task)
+    assert "submission.cu` and nothing else" in refusal(task=replace(task, baselines=()))
 
 
 def test_one_plain_file_in_its_authors_folder_may_be_judged():
-    assert why_refused(**facts()) is None
-    assert why_refused(**facts(files=(ChangedFile(path=PATH, status="modified"),))) is None
-    assert why_refused(**facts(owner=KnownAccount(user_id=5, login="ada", first_seen=NOW))) is None
+    assert not refusal()
+    assert not refusal(files=(ChangedFile(path=PATH, status="modified"),))
+    assert not refusal(owner=KnownAccount(user_id=5, login="ada", first_seen=NOW))
 
 
 def changed(*paths: str, status: str = "added", previous: str | None = None) -> tuple[ChangedFile, ...]:
@@ -100,7 +112,7 @@ def changed(*paths: str, status: str = "added", previous: str | None = None) -> 
 
 
 def blob(**changes: object) -> BlobInfo:
-    return replace(BlobInfo(sha=BLOB, mode="100644", size=len(SOURCE)), **changes)
+    return replace(PLAIN, **changes)
 
 
 @pytest.mark.parametrize(
@@ -124,27 +136,27 @@ def blob(**changes: object) -> BlobInfo:
         ({"files": changed("submissions/vectoradd/ada/../bob/submission.py")}, "is not the place for a submission"),
         ({"files": changed("tasks/vectoradd/reference.py")}, f"must change `{PATH}` and nothing else"),
         ({"files": changed("README.md")}, f"must change `{PATH}` and nothing else"),
-        ({"blob": None}, "no longer exists"),
+        ({"blob": None}, "is not a file"),
         ({"blob": blob(sha="d" * 40)}, "not the one that was requested"),
         # Not a plain file
-        ({"blob": blob(mode="120000")}, "100644"),
-        ({"blob": blob(mode="100755")}, "100644"),
-        ({"blob": blob(mode="160000")}, "100644"),
+        ({"blob": blob(mode="120000")}, "is a symbolic link"),
+        ({"blob": blob(mode="100755")}, "is executable"),
+        ({"blob": blob(mode="160000")}, "of mode `160000`. A submission must be a plain file."),
         ({"blob": blob(size=256 * 1024 + 1)}, "larger than 256 KiB"),
-        ({"blob": blob(size=1025), "max_bytes": 1024}, "larger than 1 KiB"),
+        ({"blob": blob(size=1025), "limits": Quotas(file_kib=1)}, "larger than 1 KiB"),
         # No such board
-        ({"request": request(gpu="H999")}, "no longer has a board `H999`"),
-        ({"gpus": ("H100",)}, "no longer a machine for `CPU`"),
-        ({"ban": "sold\ntheir seat"}, "of this account are not judged: `sold their seat`. Ask"),
+        ({"asked": request(gpu="H999")}, "no longer has a board `H999`"),
+        ({"gpus": {"H100": Gpu(runs_on="H100")}}, "no longer a machine for `CPU`"),
+        ({"bans": (Ban(user_id=5, reason="sold their seat"),)}, "of this account are not judged: `sold their seat`. Ask"),
         ({"task": vectoradd(deadline=NOW)}, "closed at 2026-11-20 12:00 UTC"),
     ],
 )  # fmt: skip
 def test_a_request_that_fails_a_check_is_refused(changes, reason):
-    assert reason in (why_refused(**facts(**changes)) or "")
+    assert reason in refusal(**changes)
 
 
 def test_a_request_made_in_time_is_judged_after_the_deadline():
-    assert why_refused(**facts(task=vectoradd(deadline=NOW + timedelta(seconds=1)))) is None
+    assert not refusal(task=vectoradd(deadline=NOW + timedelta(seconds=1)))
 
 
 def test_a_retry_after_our_failure_is_not_late():
@@ -154,40 +166,44 @@ def test_a_retry_after_our_failure_is_not_late():
         later += timedelta(hours=1)
         again = next_attempt(failed, [], later)
         assert again and again.asked_at == later
-        assert why_refused(**facts(request=again, task=soon)) is None
+        assert not refusal(again, task=soon)
         failed = again
     asked_late = request(asked_at=NOW + timedelta(hours=1))
-    assert "closed at" in str(why_refused(**facts(request=asked_late, task=soon)))
+    assert "closed at" in refusal(asked_late, task=soon)
 
 
 def test_a_file_can_still_be_tested_after_the_deadline():
-    assert why_refused(**facts(request=request(mode=Mode.TEST), task=vectoradd(deadline=NOW))) is None
+    assert not refusal(request(mode=Mode.TEST), task=vectoradd(deadline=NOW))
+
+
+def test_a_task_that_is_for_practice_now_is_not_called_closed():
+    assert "is for practice only" in refusal(task=vectoradd(device_alias={"cuda": "cpu"}))
 
 
 def test_hostile_words_in_a_refusal_are_harmless():
     # Workflow commands and Markdown: they need a line of their own, or a special character.
     hostile = "submissions/vectoradd/bob/\n::set-output name=wanted::true\n<script>.py"
-    reason = why_refused(**facts(files=changed(hostile)))
+    reason = refusal(files=changed(hostile))
     assert reason
     assert reason.isprintable()
     assert "<script>" not in re.sub("`.*?`", "", reason)
 
 
 def test_readable_source_may_be_judged():
-    for source in (SOURCE, "\ufeffµ = 1  # µs × ±\n".encode(), "# 日本語, العربية, עברית, ⚠\ufe0f\n".encode()):
-        assert why_unreadable(source, request(digest=None)) is None
+    for source in (b"", "\ufeffµ = 1  # µs × ±\n".encode(), "# 日本語, العربية, עברית, ⚠\ufe0f\n".encode()):
+        assert not refusal(request(digest=None), source=source + SOURCE)
 
 
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
         (b"x = 1\0\n", "binary"),
-        (b"x = 1\ny = '\xff'\n", "Line 2 is not UTF-8: byte 0xff"),
-        ("x = 1\nif a \u202e!= b:\n".encode(), "Line 2 contains the invisible character U+202E"),
+        (b"x = 1\ny = '\xff'\n", "submission.py:2: not UTF-8: byte 0xff"),
+        ("x = 1\n# \u202e != b:\n".encode(), "Line 2 contains the invisible character U+202E"),
         ("x\u2066 = 1\n".encode(), "U+2066"),
         ("x\u200b = 1\n".encode(), "U+200B"),
         ("x\u200d = 1\n".encode(), "U+200D"),
-        ("x = 1\n\ufeff\n".encode(), "Line 2 contains the invisible character U+FEFF"),
+        ("x = 1\n#\ufeff\n".encode(), "Line 2 contains the invisible character U+FEFF"),
         ("x\u00ad = 1\n".encode(), "U+00AD"),
         ("\u3164 = 1\n".encode(), "U+3164"),
         ("x\ufe01 = 1\n".encode(), "U+FE01"),
@@ -195,11 +211,11 @@ def test_readable_source_may_be_judged():
     ],
 )
 def test_source_that_people_cannot_review_is_refused(source, reason):
-    assert reason in (why_unreadable(source, request(digest=None)) or "")
+    assert reason in refusal(request(digest=None), source=source + SOURCE)
 
 
 def test_a_file_other_than_the_requested_one_is_refused():
-    assert "SHA-256" in (why_unreadable(SOURCE + b"\n", request()) or "")
+    assert "not the one that was requested" in refusal(source=SOURCE + b"\n")
 
 
 def test_a_job_has_enough_time_for_all_its_phases():
@@ -385,8 +401,8 @@ def test_a_request_missing_from_the_ledger_is_an_error(scene):
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (lambda s: s.world.push(s.pull, {PATH: "/etc/passwd"}, modes={PATH: "120000"}), "not a link"),
-        (lambda s: s.world.push(s.pull, {PATH: SOURCE}, modes={PATH: "100755"}), "or executable"),
+        (lambda s: s.world.push(s.pull, {PATH: "/etc/passwd"}, modes={PATH: "120000"}), "a symbolic link"),
+        (lambda s: s.world.push(s.pull, {PATH: SOURCE}, modes={PATH: "100755"}), "is executable"),
         (lambda s: s.world.push(s.pull, {"conftest.py": b"import os"}), "exactly one file"),
         (lambda s: s.world.push(s.pull, {".github/workflows/evaluate.yml": b"on: push"}), "exactly one file"),
         (lambda s: s.ledger.append_account(KnownAccount(user_id=3, login="Ada", first_seen=NOW)), "belongs to"),

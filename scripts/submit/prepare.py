@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.records.errors import PullRankError, SubmissionError
+from harness.records.errors import PullRankError
 from harness.task.submission import Submission, read_directives
 from harness.task.task import Task
 from scripts.bot.admission.admission import (
@@ -117,8 +117,6 @@ def prepare(
         admitted = _admit(entry, submission, task, author, competition)
     except Refused as refused:
         raise SubmitError(str(refused).replace("`", "'")) from None
-    except SubmissionError as error:
-        raise SubmitError(str(error)) from None
     return PreparedSubmission(
         task=task, login=entry.login, source=submission.source, path=entry.path, gpus=admitted.gpus
     )

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.records.errors import PullRankError, SubmissionError, did_you_mean
+from harness.records.errors import PullRankError, did_you_mean
 from harness.task.submission import Submission, read_directives
 from harness.task.task import Task
 from scripts.bot.admission.copies import Original, find_original
@@ -111,9 +111,9 @@ def folder_of(author: Account, competition: Competition) -> str:
     return author.login
 
 
-def require_welcome(author: Account, competition: Competition) -> None:
-    """Raise Refused if the author is banned."""
-    if reason := why_banned(author.id, author.login, competition.settings, competition.moderated):
+def require_welcome(user_id: int, login: str, competition: Competition) -> None:
+    """Raise Refused if an account is banned."""
+    if reason := why_banned(user_id, login, competition.settings, competition.moderated):
         raise Refused(f"Pull requests of this account are not judged: {inline(reason)}. Ask a maintainer.")
 
 
@@ -156,8 +156,8 @@ def admit(entry: SubmissionPath, contents: PullContents, competition: Competitio
     """
     digest = hashlib.sha256(contents.source).hexdigest()
     task = require_task(entry, contents, competition, digest)
-    blob = require_plain(entry, contents, competition)
-    require_kernel(entry, contents, task)
+    blob = require_plain(entry, contents.blob, competition)
+    require_kernel(entry, contents.source, task)
     require_original(entry, contents, competition)
     boards = require_boards(task, competition)
     wanted = require_directives(entry, contents.source)
@@ -189,9 +189,8 @@ def require_task(entry: SubmissionPath, contents: PullContents, competition: Com
 # The file.
 
 
-def require_plain(entry: SubmissionPath, contents: PullContents, competition: Competition) -> BlobInfo:
+def require_plain(entry: SubmissionPath, blob: BlobInfo | None, competition: Competition) -> BlobInfo:
     """The file's blob, if it is a plain file and not too large."""
-    blob = contents.blob
     if blob is None:
         raise Refused(f"`{entry.path}` is not a file. Add a plain file, not a link or a submodule.")
     if not blob.is_plain:
@@ -206,9 +205,9 @@ def require_plain(entry: SubmissionPath, contents: PullContents, competition: Co
     return blob
 
 
-def require_kernel(entry: SubmissionPath, contents: PullContents, task: Task) -> None:
+def require_kernel(entry: SubmissionPath, source: bytes, task: Task) -> None:
     """Raise Refused unless the text is readable and, for refereed tasks, defines `custom_kernel`."""
-    submission = Submission(login=entry.login, source=contents.source, name=entry.name)
+    submission = Submission(login=entry.login, source=source, name=entry.name)
     if fault := submission.find_fault(needs_kernel=task.is_refereed):
         raise Refused(f"This file cannot be judged: {inline(fault, 400)}")
     if found := find_invisible(submission.text):
@@ -235,10 +234,7 @@ def _is_invisible(char: str) -> bool:
 
 def require_directives(entry: SubmissionPath, source: bytes) -> tuple[str, ...]:
     """The GPUs that the file names.  Raises Refused if its leaderboard is not the folder's task."""
-    try:
-        directives = read_directives(source.decode("utf-8-sig", "replace"), entry.name)
-    except SubmissionError as error:
-        raise Refused(f"{inline(str(error))}.") from None
+    directives = read_directives(source.decode("utf-8-sig", "replace"), entry.name)
     if directives.leaderboard not in (None, entry.task):
         raise Refused(
             f"The file is in the folder of `{entry.task}`, but its directive says "
@@ -252,7 +248,7 @@ def require_original(entry: SubmissionPath, contents: PullContents, competition:
     """Raise Refused if the file is a copy of one that somebody else offered earlier, or that was merged."""
     if contents.origin:
         known = (contents.origin, *contents.origins)
-        require_first(contents.origin.user_id, known, competition.settings, competition.moderated)
+        require_first(contents.origin.user_id, known, competition)
     # `require_first` has compared these authors' files by date; merged files without a date are compared below.
     dated = {one.login.casefold() for one in contents.origins}
     merged = [one for one in contents.merged if one.login.casefold() not in dated]
@@ -265,8 +261,9 @@ def require_original(entry: SubmissionPath, contents: PullContents, competition:
         )
 
 
-def require_first(user_id: int, origins: Iterable[Origin], settings: Settings, moderated: Moderated) -> None:
+def require_first(user_id: int, origins: Iterable[Origin], competition: Competition) -> None:
     """Raise Refused if somebody else offered this account's file earlier.  Those of banned accounts do not count."""
+    settings, moderated = competition.settings, competition.moderated
     counted = [
         one for one in origins if one.user_id == user_id or not why_banned(one.user_id, one.login, settings, moderated)
     ]
@@ -297,6 +294,13 @@ def require_boards(task: Task, competition: Competition) -> tuple[str, ...]:
             "add such a machine."
         )
     return boards
+
+
+def why_unranked(task: Task) -> str:
+    """Why nothing is ranked for a task that is not open."""
+    if not task.ranks:
+        return f"`{task.name}` is for practice only: its code was rewritten for another device."
+    return f"`{task.name}` closed at {task.deadline:%Y-%m-%d %H:%M} UTC."
 
 
 def require_gpus(wanted: Sequence[str], task: Task, boards: Sequence[str], competition: Competition) -> tuple[str, ...]:

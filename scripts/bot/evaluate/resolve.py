@@ -25,9 +25,9 @@ from harness.records.stats import DRAWN_OUT, LONGEST_EXTENDED_DUEL_S, MIN_PAIRS
 from harness.task.bundle import sha256
 from harness.task.submission import MAX_BYTES, Champion, Submission
 from harness.task.task import Board, Task
-from scripts.bot.admission.admission import Refused, require_first, why_banned
+from scripts.bot.admission.admission import Competition, Refused, require_first
 from scripts.bot.admission.path_rule import entry_path
-from scripts.bot.admission.recheck import why_refused, why_unreadable
+from scripts.bot.admission.recheck import require_as_requested
 from scripts.bot.evaluate.packing import pack
 from scripts.bot.evaluate.pyz import write_judge
 from scripts.common.git_command import GitError
@@ -37,7 +37,7 @@ from scripts.competition.runs_on import to_json
 from scripts.competition.settings import Settings
 from scripts.github.fork import Fork
 from scripts.ledger.ledger import Ledger, RequestStatus
-from scripts.ledger.moderation import REMOVED, Moderated, file_key, find_owner
+from scripts.ledger.moderation import REMOVED, Moderated, file_key
 from scripts.ledger.request import Request
 from scripts.standings.rows import Row
 from scripts.standings.standings import standings
@@ -116,21 +116,11 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
             raise
         raise Refused(f"The commit `{request.head_sha[:7]}` is gone. Push again.") from None
     moderated = Moderated.after(ledger.moderations())
-    reason = why_refused(
-        request,
-        files=files,
-        blob=blob,
-        owner=find_owner(ledger.accounts(), request.login),
-        task=task,
-        max_bytes=max_bytes,
-        gpus=settings.gpus,
-        ban=why_banned(request.user_id, request.login, settings, moderated),
-    )
-    if reason := reason or why_unreadable(source, request):
-        raise Refused(reason)
+    competition = Competition(settings=settings, accounts=ledger.accounts().facts, moderated=moderated)
+    require_as_requested(request, task, competition, files=files, blob=blob, source=source)
     if request.fingerprint and not request.is_rematch:
         # Intake may have heard of an earlier offer later.
-        require_first(request.user_id, ledger.origins(task.name, request.fingerprint), settings, moderated)
+        require_first(request.user_id, ledger.origins(task.name, request.fingerprint), competition)
     judgements = ledger.judgements(request.task, request.gpu).judgements
     if request.is_rematch and not _still_counts(request, moderated.counted(judgements)):
         raise Refused("Its earlier results no longer count.")

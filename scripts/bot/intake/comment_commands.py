@@ -27,6 +27,7 @@ from scripts.bot.admission.admission import (
     removed_task,
     require_gpus,
     require_welcome,
+    why_unranked,
 )
 from scripts.bot.admission.path_rule import SubmissionPath, TaskChange
 from scripts.bot.admission.quotas import limit_uses
@@ -44,7 +45,6 @@ from scripts.bot.intake.decision import (
     make_requests,
     mode_of,
     newcomer,
-    why_unranked,
 )
 from scripts.bot.intake.events import CommentEvent
 from scripts.bot.intake.replies import COME_BACK, COME_BACK_AFTER_REMOVAL, HELP, WITHDRAWN, show
@@ -79,7 +79,7 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
         return _check(event.comment, facts)
     if command.verb is Verb.CI:
         return _run_ci(facts)
-    require_welcome(facts.pull.author, facts.competition)
+    require_welcome(facts.pull.author.id, facts.pull.author.login, facts.competition)
     # The author may have changed the pull request's target since its judging began.
     if command.verb is Verb.CANCEL:
         return _cancel(event.comment, command.gpus, facts)
@@ -204,7 +204,7 @@ def _require_rankable(mode: Mode, gpus: Sequence[str], facts: EventFacts, admiss
     if mode is Mode.RANKED and facts.pull.is_draft:
         raise Refused("Drafts are not ranked. Mark the pull request as ready for review to have it ranked.")
     if mode is Mode.RANKED and not all(is_in_time(facts, admission, gpu) for gpu in gpus):
-        raise Refused(f"{why_unranked(admission)} `/test` and `/benchmark` still work, but nothing is ranked.")
+        raise Refused(f"{why_unranked(admission.task)} `/test` and `/benchmark` still work, but nothing is ranked.")
 
 
 def _mode_to_repeat(facts: EventFacts, admission: Admission, gpu: str) -> Mode:

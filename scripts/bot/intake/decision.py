@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from harness.records.counters import LaunchFilter
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
-from scripts.bot.admission.admission import Admission, Competition, PullContents, find_known
+from scripts.bot.admission.admission import Admission, Competition, PullContents, find_known, why_unranked
 from scripts.bot.admission.quotas import QuotaRefusal, find_board_refusal, find_refusal, longest_refusal
 from scripts.bot.comment.markers import Notice
 from scripts.bot.intake.slash import Command, Verb
@@ -99,7 +99,7 @@ def mode_of(facts: EventFacts, admission: Admission) -> tuple[Mode, str]:
         return Mode.BENCHMARK, ""
     if admission.task.is_open(facts.in_time_at):
         return Mode.RANKED, ""
-    return Mode.TEST, f"{why_unranked(admission)} This is tested but not ranked."
+    return Mode.TEST, f"{why_unranked(admission.task)} This is tested but not ranked."
 
 
 def is_in_time(facts: EventFacts, admission: Admission, gpu: str) -> bool:
@@ -113,13 +113,6 @@ def first_asked_at(facts: EventFacts, gpu: str) -> datetime | None:
     last = find_last(facts, gpu, Mode.RANKED)
     is_ours = last and last.ending and last.ending.state is EndState.FAILED
     return last.request.in_time_at if last and is_ours else None
-
-
-def why_unranked(admission: Admission) -> str:
-    task = admission.task
-    if not task.ranks:
-        return f"`{task.name}` is for practice only: its code was rewritten for another device."
-    return f"`{task.name}` closed at {task.deadline:%Y-%m-%d %H:%M} UTC."
 
 
 def end_open(facts: EventFacts, state: EndState, note: str, among: Iterable[RequestStatus] | None = None) -> Endings:

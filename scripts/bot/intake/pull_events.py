@@ -73,7 +73,7 @@ def _after_offering(event: PullEvent, facts: EventFacts) -> Decision:
     try:
         if not facts.pull.is_open:
             return Decision(why="no longer open", endings=ended)
-        require_welcome(facts.pull.author, facts.competition)
+        require_welcome(facts.pull.author.id, facts.pull.author.login, facts.competition)
         change = find_entry(facts.contents, facts.competition)
         if isinstance(change, Contribution):
             return Decision(why="changes no submission and no task", endings=ended, is_settled=True)
