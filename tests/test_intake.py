@@ -78,12 +78,13 @@ def changed(*paths: str, status: str = "added", previous: str | None = None) -> 
 
 def contents(source: bytes = SOURCE, **changes: Any) -> PullContents:
     blob = BlobInfo(sha="c" * 40, mode="100644", size=len(source))
-    fields: dict[str, Any] = {"pull": pull(), "files": changed(PATH), "blob": blob, "source": source, "task": TASK}
+    fields: dict[str, Any] = {"files": changed(PATH), "blob": blob, "source": source, "task": TASK}
     return PullContents(**(fields | changes))
 
 
 def facts(**changes: Any) -> EventFacts:
-    return EventFacts(**({"now": NOW, "contents": contents(), "competition": COMPETITION} | changes))
+    fields = {"now": NOW, "pull": pull(), "contents": contents(), "competition": COMPETITION}
+    return EventFacts(**(fields | changes))
 
 
 def happened(action: PullAction = PullAction.OPENED, to: PullRequest | None = None) -> PullEvent:
@@ -336,7 +337,7 @@ def test_a_banned_account_is_refused_with_the_reason(competition: Competition) -
 def test_a_newcomer_is_registered_and_a_known_author_is_not_again() -> None:
     carol = Account(id=9, login="carol")
     files = changed("submissions/vectoradd/carol/submission.py")
-    decision = decide(happened(), facts(contents=contents(pull=pull(author=carol), files=files)))
+    decision = decide(happened(), facts(pull=pull(author=carol), contents=contents(files=files)))
     assert decision.account == KnownAccount(user_id=9, login="carol", first_seen=NOW)
     assert decide(happened(), facts()).account is None
 
@@ -344,17 +345,17 @@ def test_a_newcomer_is_registered_and_a_known_author_is_not_again() -> None:
 def test_a_renamed_account_keeps_its_first_folder() -> None:
     renamed = pull(author=Account(id=7, login="alicia"))
     told = refusal(
-        decide(happened(), facts(contents=contents(pull=renamed, files=changed(PATH.replace("alice", "alicia")))))
+        decide(happened(), facts(pull=renamed, contents=contents(files=changed(PATH.replace("alice", "alicia")))))
     )
     assert "Put the file under `submissions/vectoradd/alice/`" in told
     assert "You first took part as `alice`" in told
-    kept = decide(happened(), facts(contents=contents(pull=renamed)))
+    kept = decide(happened(), facts(pull=renamed))
     assert [request.login for request in kept.requests] == ["alice", "alice"] and not kept.account
 
 
 def test_a_taken_over_login_gives_no_right_to_the_folder() -> None:
     taken = pull(author=Account(id=99, login="Alice"))
-    told = refusal(decide(happened(), facts(contents=contents(pull=taken))))
+    told = refusal(decide(happened(), facts(pull=taken)))
     assert "`alice` belongs to another account" in told and "Rename your account" in told
 
 
@@ -392,7 +393,7 @@ def test_a_taken_over_login_gives_no_right_to_the_folder() -> None:
 def test_each_event_starts_and_ends_the_right_requests(
     action: PullAction, is_draft: bool, history: tuple[RequestStatus, ...], expected: list[str], ended: list[str]
 ) -> None:
-    known = facts(contents=contents(pull=pull(is_draft=is_draft)), history=history)
+    known = facts(pull=pull(is_draft=is_draft), history=history)
     decision = decide(happened(action), known)
     assert (boards(decision), ends(decision)) == (expected, ended)
     assert all(request.id == ending.request for request, ending in decision.endings)
@@ -406,7 +407,7 @@ def test_a_merged_pull_request_is_still_judged_on_its_other_boards(
     history: tuple[RequestStatus, ...], ended: list[str]
 ) -> None:
     merged = pull(is_open=False, merged=True)
-    decision = decide(happened(PullAction.CLOSED, merged), facts(contents=contents(pull=merged), history=history))
+    decision = decide(happened(PullAction.CLOSED, merged), facts(pull=merged, history=history))
     assert (boards(decision), ends(decision)) == ([], ended)
 
 
@@ -456,7 +457,7 @@ def test_a_submission_after_the_deadline_is_tested_but_not_ranked() -> None:
     assert decision.notice.text == "`vectoradd` closed at 2026-11-22 12:00 UTC. This is tested but not ranked."
     assert "closed at 2026-11-22 12:00 UTC. `/test`" in refusal(decide(said("/rank"), late))
     assert boards(decide(said("/benchmark gpu=CPU"), late)) == ["CPU benchmark 1"]
-    assert boards(decide(happened(), facts(now=late.now, contents=contents(pull=pull(is_draft=True))))) == [
+    assert boards(decide(happened(), facts(now=late.now, pull=pull(is_draft=True)))) == [
         "CPU benchmark 1",
         "H100 benchmark 1",
     ]
@@ -648,9 +649,9 @@ def test_a_comment_delivered_twice_requests_once() -> None:
 @pytest.mark.parametrize(
     ("body", "changes", "words"),
     [
-        ("/rank", {"contents": contents(pull=pull(is_draft=True))}, "Mark the pull request as ready for review"),
-        ("/rank", {"contents": contents(pull=pull(is_open=False))}, "Reopen it"),
-        ("/rank", {"contents": contents(pull=pull(base_ref="release"))}, "does not target `main`"),
+        ("/rank", {"pull": pull(is_draft=True)}, "Mark the pull request as ready for review"),
+        ("/rank", {"pull": pull(is_open=False)}, "Reopen it"),
+        ("/rank", {"pull": pull(base_ref="release")}, "does not target `main`"),
         ("/rank", {"history": (asked(), asked("H100"))}, "is already queued"),
         ("/rank gpu=h100", {}, "There is no machine here for `h100`; did you mean `H100`?"),
         (
@@ -683,8 +684,8 @@ def test_an_impossible_command_is_refused_with_the_reason(body: str, changes: di
 
 
 def test_cancel_works_after_the_pull_request_got_another_target() -> None:
-    elsewhere = contents(pull=pull(base_ref="release"))
-    assert ends(decide(said("/cancel"), facts(contents=elsewhere, history=(asked(),)))) == ["CPU ranked cancelled"]
+    elsewhere = pull(base_ref="release")
+    assert ends(decide(said("/cancel"), facts(pull=elsewhere, history=(asked(),)))) == ["CPU ranked cancelled"]
 
 
 def test_cancel_spares_requests_made_after_the_comment() -> None:
@@ -764,7 +765,7 @@ def test_only_a_maintainer_can_start_the_check_of_a_task() -> None:
 
 def test_ci_runs_only_for_maintainers_and_on_the_repositorys_own_branches() -> None:
     ours = {"head_ref": "dependabot/pip/packages", "head_repository": 5, "base_repository": 5}
-    known = facts(contents=contents(pull=pull(**ours)))
+    known = facts(pull=pull(**ours))
     may = replace(known, permission=Permission.WRITE)
     assert decide(said("/ci", by=BOB), may).tested_branch == decide(said("/ci"), may).tested_branch == ours["head_ref"]
     assert "needs write access" in refusal(decide(said("/ci"), known))
@@ -774,7 +775,7 @@ def test_ci_runs_only_for_maintainers_and_on_the_repositorys_own_branches() -> N
         ({"head_repository": None, "base_repository": None}, "a fork's code"),
         ({"is_open": False}, "is closed"),
     ):
-        changed_one = replace(may, contents=contents(pull=pull(**(ours | change))))
+        changed_one = replace(may, pull=pull(**(ours | change)))
         assert words in refusal(decide(said("/ci", by=BOB), changed_one))
 
 
@@ -782,7 +783,7 @@ def test_a_commit_pushed_after_the_maintainers_check_command_does_not_run() -> N
     later = NOW + timedelta(seconds=2)
 
     def check(**changes: Any) -> Decision:
-        known = facts(permission=Permission.WRITE, contents=contents(files=TASK_FILES, pull=pull(**changes)))
+        known = facts(permission=Permission.WRITE, contents=contents(files=TASK_FILES), pull=pull(**changes))
         heard_late = replace(known, now=NOW + timedelta(minutes=5))
         return decide(said("/check", by=BOB), heard_late)
 

@@ -25,13 +25,11 @@ from scripts.common.git_command import blob_sha
 from scripts.competition.repository import ROOT
 from scripts.competition.settings import Settings
 from scripts.github.contribute import Contributor
-from scripts.github.pulls import Account, BlobInfo, PullRequest
+from scripts.github.pulls import Account, BlobInfo
 from scripts.ledger.branch import BRANCH
 from scripts.ledger.facts import FactError
 from scripts.ledger.moderation import KnownAccount
 from scripts.ledger.names import account_of
-
-_NOWHERE = "0" * 40
 
 
 class SubmitError(PullRankError):
@@ -114,7 +112,7 @@ def prepare(
     competition = Competition(settings=settings, accounts=accounts)
     try:
         entry = SubmissionPath(task=task.name, login=folder_of(author, competition), name=submission.name)
-        admitted = _admit(entry, submission, task, author, competition)
+        admitted = _admit(entry, submission, task, competition)
     except Refused as refused:
         raise SubmitError(str(refused).replace("`", "'")) from None
     return PreparedSubmission(
@@ -122,13 +120,10 @@ def prepare(
     )
 
 
-def _admit(
-    entry: SubmissionPath, submission: Submission, task: Task, author: Account, competition: Competition
-) -> Admission:
+def _admit(entry: SubmissionPath, submission: Submission, task: Task, competition: Competition) -> Admission:
     source = submission.source
     blob = BlobInfo(sha=blob_sha(source), mode="100644", size=len(source))
     contents = PullContents(
-        pull=_pull_to_be(author),
         blob=blob,
         source=source,
         task=task,
@@ -136,22 +131,6 @@ def _admit(
         given=tuple(path.read_bytes() for path in (*task.templates.values(), *(one.path for one in task.examples))),
     )
     return admit(entry, contents, competition)
-
-
-def _pull_to_be(author: Account) -> PullRequest:
-    """The facts about the pull request before it is opened."""
-    now = datetime.now(UTC)
-    return PullRequest(
-        number=0,
-        author=author,
-        head_sha=_NOWHERE,
-        base_ref="",
-        is_draft=False,
-        is_open=True,
-        merged=False,
-        updated_at=now,
-        head_at=now,
-    )
 
 
 def find_stale(folder: Path, theirs: dict[str, str]) -> list[str]:

@@ -34,7 +34,7 @@ from scripts.bot.admission.path_rule import (
 from scripts.common.text import INVISIBLE_LETTERS, inline
 from scripts.competition.boards import offered
 from scripts.competition.settings import Settings
-from scripts.github.pulls import Account, BlobInfo, ChangedFile, PullRequest
+from scripts.github.pulls import Account, BlobInfo, ChangedFile
 from scripts.ledger.moderation import KnownAccount, Moderated, find_owner
 from scripts.ledger.origin import Origin, find_earlier
 
@@ -65,7 +65,6 @@ class PullContents:
     ledger.  A file that anybody may submit, such as a template, has neither.
     """
 
-    pull: PullRequest
     files: tuple[ChangedFile, ...] = ()
     blob: BlobInfo | None = None
     source: bytes = b""
@@ -124,25 +123,25 @@ def why_banned(user_id: int, login: str, settings: Settings, moderated: Moderate
 
 
 def find_entry(
-    contents: PullContents, competition: Competition
+    files: Sequence[ChangedFile], author: Account, competition: Competition
 ) -> SubmissionPath | RemovedSubmission | TaskChange | Contribution:
-    """The kind of a pull request, by its changed files.
+    """The kind of an author's pull request, by its changed files.
 
     Raises:
         Refused: it looks like a submission, but is not in its place.
     """
-    login = folder_of(contents.pull.author, competition)
-    change = classify(contents.files, login)
+    login = folder_of(author, competition)
+    change = classify(files, login)
     if isinstance(change, Misplaced):
         renamed = f" You first took part as `{login}`, and your folders keep that name even if you rename your account."
-        raise Refused(change.reason + (renamed if contents.pull.author.login != login else ""))
+        raise Refused(change.reason + (renamed if author.login != login else ""))
     return change
 
 
-def removed_task(contents: PullContents, competition: Competition) -> str:
+def removed_task(files: Sequence[ChangedFile], author: Account, competition: Competition) -> str:
     """The task whose submission the author removes by their pull request; empty if it does anything else."""
     try:
-        change = find_entry(contents, competition)
+        change = find_entry(files, author, competition)
     except Refused:
         return ""
     return change.task if isinstance(change, RemovedSubmission) else ""

@@ -87,7 +87,7 @@ def _obey(event: CommentEvent, facts: EventFacts) -> Decision:
         return _withdraw(event.comment, command.gpus, facts)
     if facts.pull.base_ref != event.default_branch:
         raise Refused(f"This pull request does not target `{event.default_branch}`, so it is not judged.")
-    change = find_entry(facts.contents, facts.competition)
+    change = find_entry(facts.contents.files, facts.pull.author, facts.competition)
     if not isinstance(change, SubmissionPath):
         raise Refused(f"This pull request does not change a submission, so `/{command.verb}` has nothing to do.")
     if command.verb is Verb.SHOW:
@@ -115,7 +115,7 @@ def _show(entry: SubmissionPath, facts: EventFacts) -> str:
 
 def _check(comment: Comment, facts: EventFacts) -> Decision:
     _require_maintainer(Verb.CHECK, facts)
-    if not isinstance(find_entry(facts.contents, facts.competition), TaskChange):
+    if not isinstance(find_entry(facts.contents.files, facts.pull.author, facts.competition), TaskChange):
         raise Refused("`/check` runs changed tasks, and this pull request changes none.")
     # Any later update may be a push: GitHub may not report the time of a push to a fork yet.
     if max(facts.pull.head_at - _SOONEST_PUSH, facts.pull.updated_at - _SAME_MOMENT) > comment.created_at:
@@ -174,7 +174,7 @@ def _withdraw(comment: Comment, gpus: Sequence[str], facts: EventFacts) -> Decis
     name, note = f"withdraw-{comment.id}", f"/withdraw, comment {comment.id}"
     if was_obeyed(facts, name, note):
         return Decision(why="already withdrawn by the same comment")
-    removed = removed_task(facts.contents, facts.competition)
+    removed = removed_task(facts.contents.files, facts.pull.author, facts.competition)
     ranked = ranked_in(facts.history, removed) if removed else ranked_beside(facts.history, facts.pull.number)
     if gpus:
         ranked = [one for one in ranked if one.request.gpu in gpus]

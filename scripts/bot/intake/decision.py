@@ -42,8 +42,9 @@ class EventFacts:
     """
 
     now: datetime
-    contents: PullContents
+    pull: PullRequest
     competition: Competition
+    contents: PullContents = field(default_factory=PullContents)
     history: tuple[RequestStatus, ...] = ()
     on_limited_boards: tuple[RequestStatus, ...] = ()
     author_joined_at: datetime | None = None
@@ -58,10 +59,6 @@ class EventFacts:
     def in_time_at(self) -> datetime:
         """The time to compare with a deadline: handling an event late makes no submission late."""
         return min(self.happened_at or self.now, self.now)
-
-    @property
-    def pull(self) -> PullRequest:
-        return self.contents.pull
 
     @property
     def of_pull(self) -> tuple[RequestStatus, ...]:

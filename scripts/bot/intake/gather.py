@@ -73,19 +73,19 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
     )
     permission = _permission(event, pull, context.github)
     is_obeyed = permission.can_write or not isinstance(event, CommentEvent) or _is_author(event, pull)
-    contents, task_faults = PullContents(pull=pull), ""
+    contents, task_faults = PullContents(), ""
     history = ledger.requests(user_id=pull.author.id).facts
     if is_obeyed and _needs_files(event):
         with context.open_fork() as fork:
             contents, task_faults = _read_contents(event, pull, competition, context, fork)
         if contents.source:
-            contents = _with_origins(contents, competition, branch, min(_happened_at(event, pull), now))
+            contents = _with_origins(contents, pull, competition, branch, min(_happened_at(event, pull), now))
     boards: tuple[Standings, ...] = ()
     if contents.task and _verb(event) is Verb.SHOW:
         branch.check_out(under(f"judgements/{contents.task.name}"))
         boards = tuple(map(LedgerBoards(ledger, context.root).of, offered(contents.task, context.settings.gpus).boards))
-    if (is_obeyed and _verb(event) is Verb.WITHDRAW) or removed_task(contents, competition):
-        ranked = _that_may_be_withdrawn(history, contents, competition)
+    if (is_obeyed and _verb(event) is Verb.WITHDRAW) or removed_task(contents.files, pull.author, competition):
+        ranked = _that_may_be_withdrawn(history, contents, pull, competition)
         branch.check_out(these(one.request.place_of_judgement for one in ranked))
     limited = _boards_with_limits(contents, context.settings)
     if limited:
@@ -93,6 +93,7 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         branch.check_out(requests_on(limited, (now - 2 * WINDOW).date()))
     return EventFacts(
         now=now,
+        pull=pull,
         contents=contents,
         competition=competition,
         history=history,
@@ -102,7 +103,7 @@ def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerB
         permission=permission,
         task_faults=task_faults,
         standings=boards,
-        judged=_judged(_that_may_be_withdrawn(history, contents, competition), ledger),
+        judged=_judged(_that_may_be_withdrawn(history, contents, pull, competition), ledger),
         happened_at=now if _was_refused(event, pull, contents, context.github, now) else _happened_at(event, pull),
     )
 
@@ -152,11 +153,13 @@ def _was_refused(event: Event, pull: PullRequest, contents: PullContents, github
     return task.is_open(notice.refused_at)
 
 
-def _with_origins(contents: PullContents, competition: Competition, branch: LedgerBranch, at: datetime) -> PullContents:
+def _with_origins(
+    contents: PullContents, pull: PullRequest, competition: Competition, branch: LedgerBranch, at: datetime
+) -> PullContents:
     """Add this submission of the file, made at `at`, and each account's first one; unchanged without a fingerprint."""
-    entry = find_entry(contents, competition)
+    entry = find_entry(contents.files, pull.author, competition)
     assert isinstance(entry, SubmissionPath)
-    mine, pull = own_fingerprint(contents.source, entry.name, contents.given), contents.pull
+    mine = own_fingerprint(contents.source, entry.name, contents.given)
     if not mine:
         return contents
     branch.check_out(origins_of(entry.task, mine))
@@ -187,17 +190,17 @@ def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
         history=history,
         on_limited_boards=on_limited,
         contents=contents,
-        judged=_judged(_that_may_be_withdrawn(history, contents, competition), ledger),
+        judged=_judged(_that_may_be_withdrawn(history, contents, facts.pull, competition), ledger),
     )
 
 
 def _that_may_be_withdrawn(
-    history: Sequence[RequestStatus], contents: PullContents, competition: Competition
+    history: Sequence[RequestStatus], contents: PullContents, pull: PullRequest, competition: Competition
 ) -> list[RequestStatus]:
     """The author's requests whose results a pull request that removes a file withdraws, or a command in another."""
-    if task := removed_task(contents, competition):
+    if task := removed_task(contents.files, pull.author, competition):
         return ranked_in(history, task)
-    return ranked_beside(history, contents.pull.number)
+    return ranked_beside(history, pull.number)
 
 
 def _judged(asked: Iterable[RequestStatus], ledger: Ledger) -> dict[str, Judgement]:
@@ -229,11 +232,11 @@ def _read_contents(
     event: Event, pull: PullRequest, competition: Competition, context: BotContext, fork: Fork
 ) -> tuple[PullContents, str]:
     """The changed files; also a submission's bytes, or the faults of tasks."""
-    contents = PullContents(pull=pull, files=fork.changes(pull.head_sha))
+    contents = PullContents(files=fork.changes(pull.head_sha))
     if _verb(event) is Verb.WITHDRAW:
         return contents, ""
     try:
-        change = find_entry(contents, competition)
+        change = find_entry(contents.files, pull.author, competition)
     except Refused:
         return contents, ""
     if isinstance(change, TaskChange):

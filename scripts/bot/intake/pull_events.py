@@ -74,7 +74,7 @@ def _after_offering(event: PullEvent, facts: EventFacts) -> Decision:
         if not facts.pull.is_open:
             return Decision(why="no longer open", endings=ended)
         require_welcome(facts.pull.author.id, facts.pull.author.login, facts.competition)
-        change = find_entry(facts.contents, facts.competition)
+        change = find_entry(facts.contents.files, facts.pull.author, facts.competition)
         if isinstance(change, Contribution):
             return Decision(why="changes no submission and no task", endings=ended, is_settled=True)
         if isinstance(change, RemovedSubmission):
