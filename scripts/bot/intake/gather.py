@@ -9,13 +9,12 @@ the checkout      settings, tasks, the merged files of others
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.records.judgement import Judgement
 from harness.task.task import load_task
 from scripts.bot.admission.admission import (
     Competition,
@@ -64,48 +63,42 @@ def _verb(event: Event) -> Verb | None:
 
 def gather(event: Event, pull: PullRequest, context: BotContext, branch: LedgerBranch, now: datetime) -> EventFacts:
     """Read what a decision about an event needs."""
-    ledger = branch.ledger
-    competition = Competition(
-        settings=context.settings,
-        accounts=ledger.accounts().facts,
-        moderated=Moderated.after(ledger.moderations()),
-        task_names=tuple(sorted(path.parent.name for path in context.root.glob("tasks/*/task.yml"))),
-    )
-    permission = _permission(event, pull, context.github)
+    ledger, settings = branch.ledger, context.settings
+    task_names = tuple(sorted(path.parent.name for path in context.root.glob("tasks/*/task.yml")))
+    competition = Competition(settings=settings, task_names=task_names)
+    facts = renew(EventFacts(now=now, pull=pull, competition=competition), ledger)
+    competition, permission = facts.competition, _permission(event, pull, context.github)
     is_obeyed = permission.can_write or not isinstance(event, CommentEvent) or _is_author(event, pull)
     contents, task_faults = PullContents(), ""
-    history = ledger.requests(user_id=pull.author.id).facts
     if is_obeyed and _needs_files(event):
         with context.open_fork() as fork:
             contents, task_faults = _read_contents(event, pull, competition, context, fork)
         if contents.source:
-            contents = _with_origins(contents, pull, competition, branch, min(_happened_at(event, pull), now))
+            at = min(_happened_at(event, pull), now)
+            contents = replace(contents, origin=_origin_of(contents, pull, competition, at))
+    if origin := contents.origin:
+        branch.check_out(origins_of(origin.task, origin.fingerprint))
     boards: tuple[Standings, ...] = ()
     if contents.task and _verb(event) is Verb.SHOW:
         branch.check_out(under(f"judgements/{contents.task.name}"))
-        boards = tuple(map(LedgerBoards(ledger, context.root).of, offered(contents.task, context.settings.gpus).boards))
+        boards = tuple(map(LedgerBoards(ledger, context.root).of, offered(contents.task, settings.gpus).boards))
     if (is_obeyed and _verb(event) is Verb.WITHDRAW) or removed_task(contents.files, pull.author, competition):
-        ranked = _that_may_be_withdrawn(history, contents, pull, competition)
+        ranked = _that_may_be_withdrawn(facts.history, contents, pull, competition)
         branch.check_out(these(one.request.place_of_judgement for one in ranked))
-    limited = _boards_with_limits(contents, context.settings)
-    if limited:
+    if limited := _boards_with_limits(contents, settings):
         # A request may wait for a day before it runs.
         branch.check_out(requests_on(limited, (now - 2 * WINDOW).date()))
-    return EventFacts(
-        now=now,
-        pull=pull,
+    facts = replace(
+        facts,
         contents=contents,
-        competition=competition,
-        history=history,
-        on_limited_boards=_requests_on(limited, ledger),
         author_joined_at=_author_joined_at(event, pull, competition, context.github, now) if contents.source else None,
         has_merged=_has_merged(pull.author, competition, context.root),
         permission=permission,
         task_faults=task_faults,
         standings=boards,
-        judged=_judged(_that_may_be_withdrawn(history, contents, pull, competition), ledger),
         happened_at=now if _was_refused(event, pull, contents, context.github, now) else _happened_at(event, pull),
     )
+    return renew(facts, ledger)
 
 
 def _author_joined_at(
@@ -130,11 +123,6 @@ def _boards_with_limits(contents: PullContents, settings: Settings) -> list[str]
     return [gpu for gpu, board in known if board and (board.minutes_per_day or board.board_minutes_per_day)]
 
 
-def _requests_on(gpus: Collection[str], ledger: Ledger) -> tuple[RequestStatus, ...]:
-    """The requests on some boards, of those that were read."""
-    return tuple(one for one in ledger.requests().facts if one.request.gpu in gpus) if gpus else ()
-
-
 def _happened_at(event: Event, pull: PullRequest) -> datetime:
     """When it was requested, by GitHub's clock: a comment cannot request a commit before its push."""
     if isinstance(event, PullEvent):
@@ -153,17 +141,14 @@ def _was_refused(event: Event, pull: PullRequest, contents: PullContents, github
     return task.is_open(notice.refused_at)
 
 
-def _with_origins(
-    contents: PullContents, pull: PullRequest, competition: Competition, branch: LedgerBranch, at: datetime
-) -> PullContents:
-    """Add this submission of the file, made at `at`, and each account's first one; unchanged without a fingerprint."""
+def _origin_of(contents: PullContents, pull: PullRequest, competition: Competition, at: datetime) -> Origin | None:
+    """That the author submits this file here, at `at`; None if it has no fingerprint of its own."""
     entry = find_entry(contents.files, pull.author, competition)
     assert isinstance(entry, SubmissionPath)
     mine = own_fingerprint(contents.source, entry.name, contents.given)
     if not mine:
-        return contents
-    branch.check_out(origins_of(entry.task, mine))
-    origin = Origin(
+        return None
+    return Origin(
         fingerprint=mine,
         task=entry.task,
         user_id=pull.author.id,
@@ -172,25 +157,27 @@ def _with_origins(
         head_sha=pull.head_sha,
         at=at,
     )
-    return replace(contents, origin=origin, origins=branch.ledger.origins(entry.task, mine))
 
 
 def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
-    """The same facts, with what others have since written to the ledger."""
+    """The same facts, with what the files of the ledger that were read say now."""
     competition = replace(
         facts.competition, accounts=ledger.accounts().facts, moderated=Moderated.after(ledger.moderations())
     )
     history, contents = ledger.requests(user_id=facts.pull.author.id).facts, facts.contents
     if contents.origin:
         contents = replace(contents, origins=ledger.origins(contents.origin.task, contents.origin.fingerprint))
-    on_limited = _requests_on(_boards_with_limits(contents, competition.settings), ledger)
+    limited = _boards_with_limits(contents, competition.settings)
+    on_limited = tuple(one for one in ledger.requests() if one.request.gpu in limited) if limited else ()
+    ranked = _that_may_be_withdrawn(history, contents, facts.pull, competition)
+    found = {one.request.id: ledger.judgement_of(one.request) for one in ranked}
     return replace(
         facts,
         competition=competition,
         history=history,
         on_limited_boards=on_limited,
         contents=contents,
-        judged=_judged(_that_may_be_withdrawn(history, contents, facts.pull, competition), ledger),
+        judged={request: judgement for request, judgement in found.items() if judgement},
     )
 
 
@@ -201,12 +188,6 @@ def _that_may_be_withdrawn(
     if task := removed_task(contents.files, pull.author, competition):
         return ranked_in(history, task)
     return ranked_beside(history, pull.number)
-
-
-def _judged(asked: Iterable[RequestStatus], ledger: Ledger) -> dict[str, Judgement]:
-    """The judgements of requests, of those that were read, by request id."""
-    found = {one.request.id: ledger.judgement_of(one.request) for one in asked}
-    return {request: judgement for request, judgement in found.items() if judgement}
 
 
 def _is_author(event: CommentEvent, pull: PullRequest) -> bool:
