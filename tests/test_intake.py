@@ -165,9 +165,9 @@ def test_the_changed_paths_determine_the_kind_of_pull_request(files: tuple[Chang
     assert isinstance(classify(files, "alice"), kind)
 
 
-def test_a_task_change_names_its_tasks_and_counts_the_rest() -> None:
+def test_a_task_change_names_its_tasks() -> None:
     files = (*changed("tasks/b/x", "README.md"), *changed("tasks/c/y", status="renamed", previous="tasks/a/y"))
-    assert classify(files, "alice") == TaskChange(tasks=("a", "b", "c"), rest=1)
+    assert classify(files, "alice") == TaskChange(tasks=("a", "b", "c"))
 
 
 # Refusals.  Each row: a name, the difference from a valid entry, words that the author must read.

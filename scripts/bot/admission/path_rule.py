@@ -52,10 +52,9 @@ class RemovedSubmission:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskChange:
-    """Changed folders of `tasks/`; `rest` counts the changed files outside `tasks/`."""
+    """Changed folders of `tasks/`, perhaps beside other files."""
 
     tasks: tuple[str, ...]
-    rest: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +102,7 @@ def _touches_submissions(file: ChangedFile) -> bool:
 def _other(files: Sequence[ChangedFile]) -> TaskChange | Contribution:
     paths = {path for file in files for path in (file.path, file.previous_path) if path}
     tasks = {parts[1] for parts in (path.split("/") for path in paths) if parts[0] == "tasks" and len(parts) > 2}
-    if not tasks:
-        return Contribution()
-    rest = sum(not file.path.startswith("tasks/") for file in files)
-    return TaskChange(tasks=tuple(sorted(tasks)), rest=rest)
+    return TaskChange(tasks=tuple(sorted(tasks))) if tasks else Contribution()
 
 
 # Submissions and their faults.
