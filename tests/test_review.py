@@ -97,6 +97,12 @@ def test_a_rule_finds_its_line_of_cuda_also_in_pythons_strings(rule: str) -> Non
     assert f"{rule} 3" in found(f'SOURCE = """\n{code}"""\n')
 
 
+def test_a_lambdas_default_value_and_a_functions_attribute_are_state_too() -> None:
+    assert found("custom_kernel = lambda data, kept=[]: kept.append(data) or data.sum()") == ["state 1"]
+    attribute = "setattr(custom_kernel, 'calls', 1)"
+    assert found(f"{KERNEL}{attribute}\n    return data.sum()\n{attribute}") == ["state 2"]
+
+
 def test_comments_and_docstrings_of_a_file_have_no_findings() -> None:
     code = "\n".join(NATIVE.values())
     assert found(f"/*\n{code}\n*/\n", "submission.cu") == []

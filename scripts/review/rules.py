@@ -127,8 +127,10 @@ def _changes_state(place: VisitedNode, kept: set[str], functions: set[str], file
     match place.node:
         case ast.Global() | ast.Nonlocal():
             return True
-        case ast.FunctionDef(args=ast.arguments(defaults=defaults, kw_defaults=others)):
-            return any(_is_mutable(value, file) for value in (*defaults, *others))
+        case ast.FunctionDef(args=given) | ast.Lambda(args=given):
+            return any(_is_mutable(value, file) for value in (*given.defaults, *given.kw_defaults))
+        case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[target, *_]):
+            return place.in_function and root_of(target) in functions
         case ast.Subscript(ctx=ast.Store() | ast.Del()):
             return place.in_function and root_of(place.node) in kept
         case ast.Attribute(ctx=ast.Store()):
