@@ -22,6 +22,7 @@ from harness.processes.starvation import Starvation, _cpu_s
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox.bubblewrap import environment_of, find_covers
+from harness.sandbox.outer_sandbox import run_enclosed
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
 from tests import cores
 
@@ -722,6 +723,26 @@ def test_a_player_finds_libraries_below_tmp_despite_its_own_tmp(tmp_path, monkey
     with Sandbox("bubblewrap", memory_gib=1) as sandbox:
         answer = said(sandbox, prints("os.listdir('/tmp'), found_below_tmp.__file__", "import found_below_tmp"))
     assert str(library) in answer
+
+
+@pytest.fixture
+def private_umask():
+    """New files are for their owner only.  If the judge is root, its players are another user."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("private_umask")
+def test_players_read_their_files_whatever_the_judges_umask():
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as here, here.start_player(entry("")) as player:
+        assert player.pid
+
+
+@pytest.mark.usefixtures("private_umask")
+def test_an_enclosed_program_reads_its_files_whatever_the_judges_umask():
+    done = run_enclosed(lambda shown: ["cat", str(shown / "file")], {"file": b"read"}, seconds=60, max_bytes=100)
+    assert done.output == b"read", done.reason
 
 
 def test_a_player_finds_the_ninja_that_pip_installed(tmp_path, monkeypatch):

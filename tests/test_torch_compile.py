@@ -102,7 +102,13 @@ def test_the_first_kernel_precompiles_the_header_for_the_others(tmp_path: Path) 
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_kernels_use_the_header_that_the_judge_precompiles(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
-    judges = _precompile(tmp_path, "#pragma once\ninline int one() { return 1; }\n")
+    umask = os.umask(0o077)
+    try:
+        judges = _precompile(tmp_path, "#pragma once\ninline int one() { return 1; }\n")
+    finally:
+        os.umask(umask)
+    for file in ("options", f"{HEADER}.gch"):  # players read them as another user if the judge is root
+        assert (judges / file).stat().st_mode & 0o004
     used = f"! {tmp_path}/tools/../headers/{HEADER}.gch"
     assert used in _compile(tmp_path, "int two() { return 2 * one(); }")
     assert not (tmp_path / "cache" / "headers").exists()

@@ -48,11 +48,13 @@ def run_enclosed(
     """
     with tempfile.TemporaryDirectory(prefix="pullrank-check-") as folder, tempfile.TemporaryFile() as errors:
         stage = Path(folder)
-        stage.chmod(0o755)
         shown = stage / "shown"
-        shown.mkdir(mode=0o755)
+        shown.mkdir()
         for name, content in files.items():
             (shown / name).write_bytes(content)
+        # A program started by root runs as another user, and root's umask may keep others out of new files.
+        for path in (stage, shown, *shown.iterdir()):
+            path.chmod(0o755 if path.is_dir() else 0o644)
         try:
             process = subprocess.Popen(
                 bubblewrap.enclosing_command(stage, shown, program(shown)),

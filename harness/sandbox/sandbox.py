@@ -267,6 +267,9 @@ class Sandbox:
             (stage / torch_compiler.HEADERS).mkdir()
         if "/" in self.device.driver:
             shutil.copy(self.device.driver, stage / "tools")
+        # A judge started by root runs players as another user, and root's umask may keep others out of new files.
+        for path in stage.rglob("*"):
+            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
         (stage / "tmp").mkdir()
         return stage
 

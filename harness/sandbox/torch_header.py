@@ -29,6 +29,7 @@ class TorchHeader:
         """Start it.  `includes` are the options for folders of headers, which may differ from those of the kernels."""
         (folder / "header.h").write_text(f"#include <{HEADER}>\n", "utf-8")
         (folder / "options").write_text(" ".join(options) + "\n", "utf-8")
+        (folder / "options").chmod(0o644)
         self.process = subprocess.Popen(
             ["sh", "-c", _PRECOMPILE, "sh", *options, *includes],
             stdin=subprocess.DEVNULL,
@@ -37,6 +38,7 @@ class TorchHeader:
             env={"PATH": ENVIRONMENT["PATH"], "LC_ALL": "C", "TMPDIR": str(folder)},
             cwd=folder,
             start_new_session=True,
+            umask=0o022,  # players read the result, as another user if the judge is root
         )
 
     def wait(self) -> None:
