@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -697,6 +698,17 @@ def test_players_without_a_sandbox_also_leave_nothing_behind():
             family = list(freezer.descendants(player._keeper))
             assert len(family) >= 2
         assert all(freezer.has_ended(pid) for pid in family)
+
+
+def test_players_without_a_sandbox_have_a_home_and_the_judges_path_even_below_a_folder_called_cache(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/cache/bin:{os.defpath}")
+    (tmp_path / "cache").mkdir()
+    shown = "os.path.isdir(os.environ['HOME']), os.environ['PATH']"
+    with Sandbox("none", memory_gib=1, use_cgroup=False) as sandbox:
+        assert said(sandbox, prints(shown)) == str((True, os.environ["PATH"]))
 
 
 def test_a_sandbox_leaves_no_descriptor_open():

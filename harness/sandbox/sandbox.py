@@ -321,10 +321,11 @@ class Sandbox:
         if self.is_sandboxed:
             return path  # for bubblewrap itself, which sets another environment for the warm parent
         scratch = str(stage / "tmp")
-        environment = bubblewrap.environment_of(self._gpu) | path | {"HOME": scratch}
+        sandboxed = bubblewrap.environment_of(self._gpu)
+        environment = {key: value.replace("/cache", scratch) for key, value in sandboxed.items()}
         if not self._gpu:  # torch's compiler would start CUDA in the warm parent, and no fork of it could use CUDA
             environment["CUDA_VISIBLE_DEVICES"] = ""
-        return {key: value.replace("/cache", scratch) for key, value in environment.items()} | {"TMPDIR": scratch}
+        return environment | path | {"HOME": scratch, "TMPDIR": scratch}
 
     def _python(self, code: str, options: Mapping[str, object]) -> list[str]:
         """The command of an interpreter for players, which finds our player modules and the machine's packages."""
