@@ -111,7 +111,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     check.add_argument("tasks", type=Path, help="the zip of the tasks")
     check.add_argument("--minutes", type=float, default=50, help="time limit; the rest is not judged. Default: 50")
     for command, name in ((judge, "judgement"), (check, "results")):
-        command.add_argument("--out", type=Path, required=True, help=f"where to write the {name}")
+        command.add_argument("--out", type=_file, required=True, help=f"where to write the {name}")
         command.add_argument("--digest", help="expected SHA-256 of the zip")
     # Used by `check`, inside its sandbox.
     commands.add_parser("examples").add_argument("tasks", type=Path)
@@ -128,6 +128,13 @@ def _url(text: str) -> str:
     if len(text) > 500 or not text.isprintable() or not text.startswith(("https://", "http://")):
         raise argparse.ArgumentTypeError("must be an http:// or https:// URL of at most 500 characters")
     return text
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir():  # also the empty path, which is the current folder
+        raise argparse.ArgumentTypeError("must be the path of a file")
+    return path
 
 
 def _judge(options: argparse.Namespace) -> _CommandOutput:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.__main__ import OTHER_WORK, rule_of_this_machine
+from harness.__main__ import OTHER_WORK, rule_of_this_machine, run
 from harness.processes.other_work import OtherWorkRule
 from harness.records.errors import TaskError
 from harness.records.fields import Mode
@@ -392,6 +392,13 @@ def test_a_bundle_with_another_digest_exits_with_2(pyz, tmp_path):
     assert done.returncode == 2
     assert "not made for this judging" in judge.error
     assert judge.left_behind == {"error.json"}, "an older judgement could be taken for this one"
+
+
+@pytest.mark.parametrize("out", ["", "/", "."])
+def test_an_output_that_is_no_file_is_a_wrong_call(out, capsys):
+    with pytest.raises(SystemExit) as caught:
+        run(["judge", "bundle.zip", "--out", out])
+    assert caught.value.code == 2 and "--out: must be the path of a file" in capsys.readouterr().err
 
 
 def test_a_bundle_with_the_expected_digest_is_judged(pyz, tmp_path):
