@@ -123,7 +123,7 @@ def require_facts(gpu: GpuNode, board: Board) -> GpuFacts:
     if not (facts := read_gpu(gpu)):
         raise JudgeError(
             f"the board {board.gpu} needs a GPU that reports its name: install the driver's libnvidia-ml.so.1 "
-            "(containers need the driver capability `utility`), or make sure that nvidia-smi (AMD: rocminfo) works"
+            "(containers need the driver capability `utility`), or make sure that rocminfo works (AMD)"
         )
     expected = board.toolchain.device
     if expected and not is_named(facts.name, expected):

@@ -1,12 +1,12 @@
 """Reads the facts that GPUs report, from sample answers.
 
-The samples follow the documentation of nvidia-smi and rocminfo; we took none from a GPU.
+The samples follow the documentation of NVML and rocminfo; we took none from a GPU.
 """
 
+import ctypes
 import importlib.metadata
 import os
 import shutil
-import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pytest
 from harness import frame, judge
 from harness.gpu import gpu_facts
 from harness.gpu.device import CUDA
-from harness.gpu.gpu_facts import QUERY, GpuFacts, find_meter, read_gpu, read_rocminfo, read_smi
+from harness.gpu.gpu_facts import GpuFacts, find_meter, read_rocminfo
 from harness.gpu.gpu_nodes import GpuNode
 from harness.records.errors import JudgeError
 from harness.records.fields import Mode
@@ -28,10 +28,11 @@ from tests import nvidia_driver
 from tests.nvidia_driver import UUID
 
 ONE = "GPU-0a1b2c3d-0000-1111-2222-333333333330"
-TWO = "GPU-0a1b2c3d-0000-1111-2222-333333333331"
-H100 = f"NVIDIA H100 80GB HBM3, {ONE}, 580.95.05, 1980, 1980, 2619, 34, 71.52, 0, 0x0000000000000001\n"
-HOT = f"NVIDIA H200, {TWO}, 570.86.10, 1200, 1980, 3201, 88, 698.10, 97, 0x0000000000000064\n"
-SILENT = f"Tesla T4, {TWO}, 535.54, [N/A], [Not Supported], 405, 41, [N/A], [N/A], [N/A]\n"
+H100 = GpuFacts(
+    name="NVIDIA H100 80GB HBM3", driver="580.95.05", clock_mhz=1980, max_clock_mhz=1980, memory_mhz=2619,
+    temperature_c=34, power_w=71.52, busy_percent=0, others=0,
+)  # fmt: skip
+HOT = replace(H100, held_back=("hardware thermal slowdown",))
 ROCMINFO = """ROCk module is loaded
 HSA Agents
 ==========
@@ -60,26 +61,15 @@ def nvidia(uuid: str = "") -> GpuNode:
     return GpuNode(vendor="nvidia", node="/dev/nvidia0", id=uuid)
 
 
-def test_a_quiet_gpu_is_read_from_nvidia_smis_csv() -> None:
-    facts = read_smi(H100 + HOT, "", nvidia(ONE))
-    assert facts == GpuFacts(
-        name="NVIDIA H100 80GB HBM3", driver="580.95.05", clock_mhz=1980, max_clock_mhz=1980, memory_mhz=2619,
-        temperature_c=34, power_w=71.52, busy_percent=0, held_back=(), others=0,
-    )  # fmt: skip
-    assert (facts.trouble, facts.state) == ("", "1980 of 1980 MHz, memory 2619 MHz, 72 W")
+def test_a_quiet_gpu_has_a_state_and_no_trouble() -> None:
+    assert (H100.trouble, H100.state) == ("", "1980 of 1980 MHz, memory 2619 MHz, 72 W")
 
 
 def test_a_throttled_and_shared_gpu_reports_both_reasons() -> None:
-    facts = read_smi(H100 + HOT, "4711\n4712\n", nvidia(TWO))
-    assert facts and facts.held_back == ("power cap", "software thermal slowdown", "hardware thermal slowdown")
-    assert "power cap" in facts.trouble and "2 other processes use the GPU." in facts.trouble
+    facts = replace(H100, clock_mhz=1200, power_w=698.1, held_back=("power cap", "software thermal slowdown"), others=2)
+    assert "power cap, software thermal slowdown" in facts.trouble and "2 other processes use the GPU." in facts.trouble
     machine = read_machine([facts])
-    assert (machine.device, machine.driver, machine.clock_mhz, machine.quiet) == (
-        "NVIDIA H200",
-        "570.86.10",
-        1200,
-        False,
-    )
+    assert (machine.device, machine.driver, machine.clock_mhz, machine.quiet) == (H100.name, H100.driver, 1200, False)
     assert "The GPU is throttled" in machine.note and "698 W" in machine.note
 
 
@@ -142,20 +132,10 @@ def test_a_hardware_slowdown_report_alone_does_not_void_a_judging() -> None:
     assert "hardware slowdown" in falling.trouble
 
 
-def test_a_fact_that_the_gpu_does_not_report_is_absent() -> None:
-    facts = read_smi(SILENT, None, nvidia())
-    assert facts == GpuFacts(name="Tesla T4", driver="535.54", memory_mhz=405, temperature_c=41)
-    assert facts.trouble == ""
-
-
 def test_a_busy_gpu_without_listed_processes_is_not_quiet() -> None:
-    facts = read_smi(HOT.replace("0x0000000000000064", "0x0000000000000002"), "", nvidia())
-    assert facts and facts.trouble == "The GPU was 97 % busy."
-
-
-@pytest.mark.parametrize("text", ["", "No devices were found\n", H100[:60], HOT])
-def test_read_smi_returns_none_without_an_answer_for_this_gpu(text: str) -> None:
-    assert read_smi(text, "", nvidia(ONE)) is None
+    assert replace(H100, busy_percent=97).trouble == "The GPU was 97 % busy."
+    assert replace(H100, busy_percent=97, others=None).trouble == "The GPU was 97 % busy."
+    assert replace(H100, busy_percent=None, others=None).trouble == ""
 
 
 def test_amds_name_is_read_from_rocminfo() -> None:
@@ -205,29 +185,30 @@ def test_amds_state_is_read_from_the_kernels_files(tmp_path: Path, monkeypatch: 
     assert find_meter(GpuNode(vendor="amd", node="/dev/dri/renderD129", id="GPU-ffff"), tmp_path) is None
 
 
-@pytest.fixture
-def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine with an nvidia-smi, a real program, that answers as for an H100."""
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\ncase \"$1\" in --query-gpu={','.join(QUERY)}) printf '{H100}';; esac\n")
-    program.chmod(program.stat().st_mode | stat.S_IEXEC)
-    monkeypatch.setattr(gpu_facts, "_PATH", {"PATH": f"{tmp_path}:{os.defpath}"})
+def test_the_library_may_be_in_another_folder_than_cuda(
+    driver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, library = ctypes.CDLL, driver / "usr/local/nvidia/lib64/libnvidia-ml.so.1"
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: load(str(library) if name == library.name else name))
+    (tmp_path / "usr/lib64").mkdir(parents=True)
+    (tmp_path / "usr/lib64/libcuda.so.1").touch()
+    assert find_meter(nvidia(UUID), tmp_path)
 
 
-@pytest.mark.usefixtures("smi")
-def test_nvidia_smi_is_used_if_the_library_is_not_installed() -> None:
-    facts = read_gpu(nvidia(ONE))
-    assert facts and (facts.name, facts.others) == ("NVIDIA H100 80GB HBM3", 0)
-    assert read_gpu(nvidia(TWO)) is None
+def _report(monkeypatch: pytest.MonkeyPatch, *facts: GpuFacts | None) -> None:
+    """A machine with a GPU that reports these facts, one after the other; None is a GPU that reports nothing."""
+    reports = iter(facts)
+    monkeypatch.setattr(frame, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
+    monkeypatch.setattr(frame, "read_gpu", lambda _: next(reports))
 
 
-@pytest.mark.usefixtures("smi")
-def test_a_gpu_that_the_board_does_not_expect_is_refused() -> None:
+def test_a_gpu_that_the_board_does_not_expect_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     board = load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU")
 
     def on(name: str, *device: str) -> GpuFacts:
         return frame.require_facts(nvidia(ONE), replace(board, gpu=name, toolchain=Toolchain(device=device)))
 
+    _report(monkeypatch, H100, None, H100, H100, H100)
     with pytest.raises(
         JudgeError, match="the board A100 expects A100-SXM4-80GB, but this machine has NVIDIA H100 80GB HBM3"
     ):
@@ -235,20 +216,14 @@ def test_a_gpu_that_the_board_does_not_expect_is_refused() -> None:
     with pytest.raises(
         JudgeError, match=r"the board H100 needs a GPU that reports its name: install the driver's libnvidia-ml\.so\.1"
     ):
-        frame.require_facts(nvidia(TWO), replace(board, gpu="H100"))
+        on("H100")
     with pytest.raises(JudgeError, match="expects H100 PCIe or H100, but this machine has NVIDIA H100 80GB HBM3"):
         on("H100", "H100 PCIe", "H100")
-    assert on("H100", "H100 80GB HBM3").name == on("any").name == "NVIDIA H100 80GB HBM3"
+    assert on("H100", "H100 80GB HBM3") == on("any") == H100
 
 
-def test_a_hot_gpu_is_refused_for_ranking_but_can_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hot = H100.replace("0x0000000000000001", "0x0000000000000040")
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\ncase \"$1\" in --query-gpu={','.join(QUERY)}) printf '{hot}';; esac\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(gpu_facts, "_PATH", {"PATH": f"{tmp_path}:{os.defpath}"})
-    # The node of a GPU that is not here.
-    monkeypatch.setattr(frame, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
+def test_a_hot_gpu_is_refused_for_ranking_but_can_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    _report(monkeypatch, HOT, HOT)
     board = replace(load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU"), gpu="H100")
     nothing = Submission(login="ada", source=b"x = 1\n")
     with pytest.raises(
@@ -259,18 +234,9 @@ def test_a_hot_gpu_is_refused_for_ranking_but_can_test(tmp_path: Path, monkeypat
     assert tested.verdict is Verdict.COMPILE_ERROR and not tested.machine.quiet
 
 
-def test_a_gpu_that_overheats_while_ranking_voids_the_judging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hot = H100.replace("0x0000000000000001", "0x0000000000000040")
-    program = tmp_path / "nvidia-smi"
-    program.write_text(
-        f'#!/bin/sh\ncase "$1" in --query-gpu={",".join(QUERY)})\n'
-        f"if mkdir {tmp_path}/asked 2>/dev/null; then printf '{H100}'; else printf '{hot}'; fi;; esac\n"
-    )
-    program.chmod(0o755)
-    monkeypatch.setattr(gpu_facts, "_PATH", {"PATH": f"{tmp_path}:{os.defpath}"})
-    monkeypatch.setattr(frame, "require_gpus", lambda world_size: [nvidia(ONE)] * world_size)
+def test_a_gpu_that_overheats_while_ranking_voids_the_judging(monkeypatch: pytest.MonkeyPatch) -> None:
+    _report(monkeypatch, H100, HOT)
     board = replace(load_task(Path(__file__).parent / "tasks" / "tiny").board("CPU"), gpu="H100")
     nothing = Submission(login="ada", source=b"x = 1\n")
     with pytest.raises(JudgeError, match="cannot be used for ranking now: it is throttled: hardware thermal"):
         judge.judge(board, nothing, Mode.RANKED, sandbox="none", device=CUDA)
-    assert (tmp_path / "asked").is_dir()

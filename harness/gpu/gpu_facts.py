@@ -1,6 +1,6 @@
 """Read a GPU's state: name, driver, clocks, temperature, power, throttle reasons and other processes.
 
-    NVIDIA   from the driver's library (`nvml`), at any time; without it from nvidia-smi, which takes a second
+    NVIDIA   from the driver's library (`nvml`), at any time
     AMD      the name from rocminfo, once; the rest from the kernel's files, at any time
 
 Values that a GPU does not report are None.  Parsing is separate from querying, so that tests can use recorded output.
@@ -9,7 +9,6 @@ Values that a GPU does not report are None.  Parsing is separate from querying, 
 from __future__ import annotations
 
 import contextlib
-import csv
 import ctypes
 import re
 import subprocess
@@ -22,14 +21,8 @@ from harness.gpu import nvml
 from harness.gpu.amdgpu import AmdGpu
 from harness.gpu.gpu_nodes import GpuNode
 
-_PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/nvidia/bin:/opt/rocm/bin"}
+_PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin:/opt/rocm/bin"}
 _ASK_S = 20
-
-QUERY = (
-    "name", "uuid", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "temperature.gpu", "power.draw",
-    "utilization.gpu", "clocks_throttle_reasons.active",
-)  # fmt: skip
-"""The columns to query from nvidia-smi.  Newer drivers also call the last one clocks_event_reasons."""
 
 _REASONS = {
     0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal slowdown",
@@ -124,38 +117,8 @@ def find_meter(gpu: GpuNode, root: Path = Path("/")) -> Meter | None:
 
 def read_gpu(gpu: GpuNode) -> GpuFacts | None:
     """This GPU's state now; None if this machine can't read it."""
-    if meter := find_meter(gpu):
-        return meter()
-    return _ask_smi(gpu) if gpu.vendor == "nvidia" else None
-
-
-def _ask_smi(gpu: GpuNode) -> GpuFacts | None:
-    which = ["--id=" + gpu.id] if gpu.id else []
-    table = _ask(["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits", *which])
-    others = _ask(["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader", *which])
-    return read_smi(table or "", others, gpu)
-
-
-def read_smi(table: str, others: str | None, gpu: GpuNode) -> GpuFacts | None:
-    """Parse nvidia-smi's CSV, with one line per GPU and one per process; None if the GPU is not listed."""
-    for row in csv.reader(table.splitlines(), skipinitialspace=True):
-        if len(row) == len(QUERY) and (not gpu.id or row[1] == gpu.id):
-            name, _, driver, *rest = (cell.strip() for cell in row)
-            *numbers, reasons = rest
-            clock, highest, memory, temperature, power, busy = map(_number, numbers)
-            return GpuFacts(
-                name=name[:200],
-                driver=driver[:100] or None,
-                clock_mhz=clock or None,
-                max_clock_mhz=highest or None,
-                memory_mhz=memory or None,
-                temperature_c=temperature,
-                power_w=power,
-                busy_percent=busy,
-                held_back=_reasons(int(reasons, 16) if re.fullmatch(r"0x[0-9a-fA-F]+", reasons) else 0),
-                others=None if others is None else sum(line.strip().isdecimal() for line in others.splitlines()),
-            )
-    return None
+    meter = find_meter(gpu)
+    return meter() if meter else None
 
 
 def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
@@ -200,7 +163,7 @@ def _known(ask: Callable[[], _T]) -> _T | None:
 
 
 def _find_amd_meter(gpu: GpuNode, root: Path) -> Meter | None:
-    if not (known := read_rocminfo(_ask(["rocminfo"]) or "", gpu)):
+    if not (known := read_rocminfo(_run_rocminfo(), gpu)):
         return None
     card = AmdGpu(gpu, root)
     return lambda: replace(
@@ -228,20 +191,13 @@ def _reasons(bits: int) -> tuple[str, ...]:
     return tuple(words for bit, words in _REASONS.items() if bits & bit)
 
 
-def _number(cell: str) -> float | None:
-    """A number; None for `[N/A]`, `[Not Supported]` and similar cells."""
-    with contextlib.suppress(ValueError):
-        return float(cell)
-    return None
-
-
-def _ask(command: list[str]) -> str | None:
-    """A program's output; None if the program is missing, fails or takes too long."""
+def _run_rocminfo() -> str:
+    """The output of rocminfo; "" if it is missing, fails or takes too long."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_ASK_S,
+            ["rocminfo"], capture_output=True, text=True, errors="replace", timeout=_ASK_S,
             stdin=subprocess.DEVNULL, check=False, env=_PATH,
         )  # fmt: skip
         if done.returncode == 0:
             return done.stdout
-    return None
+    return ""

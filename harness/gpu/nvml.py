@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.gpu.gpu_nodes import GpuNode, find_driver_library
 
+_LIBRARY = "libnvidia-ml.so.1"
 CLOCK_SM, CLOCK_MEMORY = 1, 2
 TEMPERATURE_GPU = 0
 POLICY_THERMAL = 1
@@ -41,8 +42,8 @@ class Nvml:
     """One GPU.  A failed query raises OSError; a function that the driver does not have raises AttributeError."""
 
     def __init__(self, gpu: GpuNode, root: Path = Path("/")) -> None:
-        folder = find_driver_library(root)
-        self._library = ctypes.CDLL(str(root / folder / "libnvidia-ml.so.1") if folder else "libnvidia-ml.so.1")
+        beside_cuda = root / find_driver_library(root) / _LIBRARY
+        self._library = ctypes.CDLL(str(beside_cuda) if beside_cuda.exists() else _LIBRARY)
         _require(self._library.nvmlInit_v2())
         self._device = self._find_device(gpu)
 

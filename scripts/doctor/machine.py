@@ -204,7 +204,7 @@ def _gpu_facts(gpu: GpuNode) -> Finding:
     from harness.gpu.gpu_facts import read_gpu
 
     if not (facts := read_gpu(gpu)):
-        remedy = "install the driver's libnvidia-ml.so.1, or put nvidia-smi in PATH (AMD: rocminfo)"
+        remedy = "install the driver's libnvidia-ml.so.1 (AMD: rocminfo)"
         return Finding("GPU's state", LIMITED, "cannot be queried", remedy)
     detail = ", ".join(filter(None, (facts.name, f"driver {facts.driver}" if facts.driver else "", facts.state)))
     return Finding("GPU's state", LIMITED if facts.trouble else OK, detail, facts.trouble)
