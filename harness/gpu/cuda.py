@@ -65,14 +65,13 @@ def find_trouble(gpus: int = 1) -> str:
 
 
 def sweep_us() -> float:
-    """Flush the L2 cache from a context that no player reaches; returns the fastest of three sweeps, in microseconds.
+    """Flush an AMD GPU's caches from a context that no player reaches; returns the fastest of three sweeps, in µs.
 
-    A GPU runs one context at a time.  Without other work, a sweep takes only the time for its bytes.  While a player's
-    kernel still runs, every sweep has to wait for its turn.  Where contexts run side by side (MPS, AMD's queues), this
-    does not detect a kernel that leaves room for the sweep.
+    Without other work, a sweep takes only the time for its bytes.  While a player's kernel still runs, the sweep waits
+    for it or shares the GPU with it.  AMD's queues run side by side, so this does not detect a kernel that leaves room
+    for the sweep.
     """
     sweep = _sweep()
-    sweep.release()
     return min(_time(sweep) for _ in range(_SWEEPS))
 
 

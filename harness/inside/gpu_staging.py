@@ -11,8 +11,6 @@ rehearsal.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import math
 import time
 from collections.abc import Callable
@@ -23,7 +21,7 @@ import torch
 from harness.inside.outputs import map_tensors
 
 _FLUSH_BYTES = 512 << 20
-"""Used if a device does not report its cache size: twice AMD's Infinity Cache, the largest cache of any GPU."""
+"""Twice AMD's Infinity Cache, the largest cache of any GPU."""
 _DELAY_US = 200.0
 """How long to keep a GPU busy before a call: an estimate of the time cold Python needs to launch a few kernels."""
 _QUIET_SYNC_US = 50.0
@@ -58,20 +56,10 @@ class HostClock:
 
 
 class Sweep:
-    """Flushes a GPU's L2 cache: releases persisting lines, then overwrites twice the cache's size."""
+    """Flushes an AMD GPU's caches: overwrites twice as much as they hold."""
 
     def __init__(self) -> None:
-        facts = torch.cuda.get_device_properties(0)
-        size = 2 * int(getattr(facts, "L2_cache_size", 0)) if torch.version.hip is None else 0
-        self.buffer = torch.zeros(size or _FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-        self._driver: ctypes.CDLL | None = None
-        with contextlib.suppress(OSError):  # AMD has no libcuda
-            self._driver = ctypes.CDLL("libcuda.so.1")
-
-    def release(self) -> None:
-        """Release persisting cache lines, which would survive the sweep."""
-        if self._driver and hasattr(self._driver, "cuCtxResetPersistingL2Cache"):
-            self._driver.cuCtxResetPersistingL2Cache()
+        self.buffer = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
 
     def launch(self) -> None:
         # Not `zero_`: that lets the driver fill memory with any engine it likes.  This always launches a kernel.
@@ -122,7 +110,7 @@ def _recorded_events(count: int) -> list[Any]:
 
 
 class CudaClock:
-    """An NVIDIA or AMD GPU."""
+    """An AMD GPU, by torch's functions for CUDA."""
 
     def __init__(self) -> None:
         self._sweep = Sweep()
@@ -132,7 +120,6 @@ class CudaClock:
 
     def flush(self) -> None:
         torch.cuda.synchronize()
-        self._sweep.release()
         self._sweep.launch()
         torch.cuda.synchronize()
 
