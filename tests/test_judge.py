@@ -197,9 +197,9 @@ def test_a_hanging_import_ends_within_the_compile_timeout(board):
 def test_processes_that_take_long_to_end_use_up_the_phase(board, monkeypatch, limit, kind):
     end = PlayerHandle._end
 
-    def end_late(self, health):
+    def end_late(self):
         time.sleep(2.5)
-        end(self, health)
+        end(self)
 
     monkeypatch.setattr(PlayerHandle, "_end", end_late)
     monkeypatch.setattr(examine, "SLOW_END_S", 2.0)
@@ -213,9 +213,9 @@ def test_a_player_that_starts_and_ends_too_late_plays_no_test(board, monkeypatch
     start, end = Context.start_player, PlayerHandle._end
     tests = []
 
-    def late(self, health):
+    def late(self):
         time.sleep(1.1 * bool(tests))
-        end(self, health)
+        end(self)
 
     @contextlib.contextmanager
     def start_late(self, *about, building=False, **options):

@@ -39,7 +39,6 @@ from harness.processes.starvation import LostTime
 from harness.records.errors import JudgeError, MemoryShortage
 from harness.records.verdict import Foul, Verdict
 from harness.sandbox.confinement import Confinement
-from harness.sandbox.health import Health
 from harness.sandbox.packets import receive_signed, socket_pair
 from harness.sandbox.warm_parent import WarmParent
 
@@ -362,7 +361,7 @@ class PlayerHandle:
         text = os.pread(self._log, kept, LOG_HEADER.size).decode(errors="replace")
         return text if printed == kept else f"[the last {kept} of {printed} bytes]\n{text}"
 
-    def close(self, health: Health, *, checked: bool = True) -> None:
+    def close(self, *, checked: bool = True) -> None:
         """Kill all processes of the player, and wait until they are gone.
 
         Raises:
@@ -374,23 +373,23 @@ class PlayerHandle:
             cleanup.callback(self._close)
             if self._memory:
                 cleanup.callback(self._memory.close)
-            self._end(health)
+            self._end()
             # Unread messages may hold files, and these hold memory.
             self._control.close()
             if self._memory:
                 self._memory.settle()
             if self._unowned_before is not None:
-                health.await_unowned(self._cache, self._unowned_before)
+                self._health.await_unowned(self._cache, self._unowned_before)
             self.extra_s += time.monotonic() - began
             if checked:
-                health.check()
+                self._health.check()
 
-    def _end(self, health: Health) -> None:
+    def _end(self) -> None:
         with contextlib.ExitStack() as cleanup:
             if self._freezer:
                 cleanup.push(self._close_freezer)
             if self._keeper:
-                cleanup.callback(self._kill, health)
+                cleanup.callback(self._kill)
             if self._memory:  # registered last: if it raises, the player is still killed
                 self._memory.expect_end()
 
@@ -398,13 +397,13 @@ class PlayerHandle:
         assert self._freezer
         self._freezer.close(ended=kind is None)
 
-    def _kill(self, health: Health) -> None:
+    def _kill(self) -> None:
         self._kill_player()
         # A sandboxed keeper is the first process of its pid namespace: it ends after all others in it.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._keeper, signal.SIGKILL)
         if not self._confinement.is_sandboxed:
-            health.kill_strays()
+            self._health.kill_strays()
             # The kernel's lists of children may miss a process while they change; a cgroup's list does not.
             for pid in self._freezer.processes() if self._freezer else ():
                 with contextlib.suppress(ProcessLookupError):
@@ -412,7 +411,7 @@ class PlayerHandle:
         try:
             freezer.await_players_end(self._keeper)
         except (Foul, JudgeError):
-            health.is_spent = True
+            self._health.is_spent = True
             raise
 
     def _kill_player(self) -> None:

@@ -451,8 +451,7 @@ class Sandbox:
             Foul: at the end of the block: the player does not end, because of what it did.
             JudgeError: the player does not start, or its end left something behind.
         """
-        health = self.warm_parent.await_warmth()
-        if health.is_spent:
+        if self.warm_parent.await_warmth().is_spent:
             raise JudgeError("a killed player has not ended: this sandbox cannot start another")
         setup = PlayerSetup(
             files=entry.files,
@@ -481,4 +480,4 @@ class Sandbox:
             stopped = True  # the whole sandbox ends now
             raise
         finally:
-            player.close(health, checked=not stopped)
+            player.close(checked=not stopped)
