@@ -72,12 +72,6 @@ class CardWatch(MeasuredMemory):
         except OSError as error:
             raise JudgeError(f"the GPU's driver no longer reports memory use: {error}") from None
 
-    def check_kill(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
 
 def _held_on_gpu() -> int:
     """The GPU memory of the referee's torch and driver, in bytes; its context existed before the first player."""

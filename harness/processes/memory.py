@@ -14,13 +14,12 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from harness.gpu.gpu_memory import ReadCard
 from harness.processes import cgroup
 from harness.processes.card_watch import CardWatch
 from harness.processes.freezer import CgroupFreezer, Freezer
-from harness.processes.watched_memory import USABLE_BYTES, WatchedMemory, machine_ran_out
+from harness.processes.watched_memory import USABLE_BYTES, MemorySource, WatchedMemory, machine_ran_out
 from harness.records.errors import MemoryShortage
 from harness.records.verdict import Foul, Verdict
 
@@ -29,32 +28,8 @@ _MOST_SHARE = 0.75
 machine without exceeding its limit."""
 
 
-class MemorySource(Protocol):
-    """One kind of memory that a player uses."""
-
-    def check(self) -> None:
-        """Raises Foul if the player uses more than allowed.  Does nothing too soon after the last look."""
-
-    def look(self) -> None:
-        """As `check`, at once."""
-
-    def check_machine(self) -> None:
-        """The part of `check` that takes microseconds, for any time at which the player runs."""
-
-    def check_kill(self) -> None:
-        """Call this if SIGKILL ended the player.  Raises Foul or JudgeError if the kernel's OOM killer sent it."""
-
-    def expect_end(self) -> None:
-        """Call this right before the player is killed."""
-
-    def settle(self) -> None:
-        """Call this after the player was killed.  Raises JudgeError if another program used the memory."""
-
-    def close(self) -> None: ...
-
-
 class Memory:
-    """All memory of one player; itself a `MemorySource`."""
+    """All memory of one player; its methods are those of `MemorySource`."""
 
     def __init__(self, sources: Sequence[MemorySource]) -> None:
         self.sources = sources
@@ -74,8 +49,8 @@ class Memory:
 
     def suspect(self, shortage: MemoryShortage) -> Foul | MemoryShortage:
         """The error if memory runs out beside the player, which can hide some where no cgroup counts it."""
-        watched = (source for source in self.sources if isinstance(source, WatchedMemory))
-        return next((source.suspect(shortage) for source in watched), shortage)
+        errors = (source.suspect(shortage) for source in self.sources)
+        return next((error for error in errors if isinstance(error, Foul)), shortage)
 
     def expect_end(self) -> None:
         for source in self.sources:
@@ -116,37 +91,26 @@ def memory_of(
     return Memory([machine, *(CardWatch(card, freezer, card_bytes, machine.check_machine) for card in cards)])
 
 
-class LimitedMemory:
+class LimitedMemory(MemorySource):
     """Memory that the player's cgroup counts and limits."""
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._events = os.open(folder / "memory.events", os.O_RDONLY)
 
-    def check(self) -> None:
+    def look(self) -> None:
         if self._count("oom"):
             limit_gib = round(self._limit_bytes / 2**30, 1)
             raise Foul(Verdict.MEMORY_LIMIT_EXCEEDED, f"Used more than {limit_gib:g} GiB of memory.")
 
-    look = check
-
-    def check_machine(self) -> None:
-        pass
-
     def check_kill(self) -> None:
-        self.check()
+        self.look()
         # This counts every kill, no matter what ran out of memory: this group, one above it, or the machine.
         if self._count("oom_kill"):
             raise machine_ran_out()
 
     def _count(self, event: str) -> int:
         return cgroup.count_events(os.pread(self._events, 4096, 0), event)
-
-    def expect_end(self) -> None:
-        pass
-
-    def settle(self) -> None:
-        pass
 
     def close(self) -> None:
         os.close(self._events)

@@ -78,7 +78,38 @@ class Meminfo:
         return replace(self, available=min(self.available, _LIMIT.left_bytes)) if _LIMIT else self
 
 
-class MeasuredMemory(ABC):
+class MemorySource:
+    """One kind of memory that a player uses."""
+
+    def check(self) -> None:
+        """Raises Foul if the player uses more than allowed.  May do nothing too soon after the last look."""
+        self.look()
+
+    def look(self) -> None:
+        """As `check`, at once."""
+        raise NotImplementedError
+
+    def check_machine(self) -> None:
+        """The part of `check` that takes microseconds, for any time at which the player runs."""
+
+    def check_kill(self) -> None:
+        """Call this if SIGKILL ended the player.  Raises Foul or JudgeError if the kernel's OOM killer sent it."""
+
+    def suspect(self, shortage: MemoryShortage) -> Foul | MemoryShortage:
+        """The error if memory runs out beside the player, which can hide some where no cgroup counts it."""
+        return shortage
+
+    def expect_end(self) -> None:
+        """Call this right before the player is killed."""
+
+    def settle(self) -> None:
+        """Call this after the player was killed.  Raises JudgeError if another program used the memory."""
+
+    def close(self) -> None:
+        """Call this when the player is gone."""
+
+
+class MeasuredMemory(MemorySource, ABC):
     """Memory that is measured from outside, while the player runs and after each window."""
 
     _clock = staticmethod(time.monotonic)
@@ -99,13 +130,6 @@ class MeasuredMemory(ABC):
         began = self._clock()
         self.look()
         self._next_look = time.monotonic() + (self._clock() - began) / _LOOKING
-
-    @abstractmethod
-    def look(self) -> None:
-        """Raises Foul if the player uses more than allowed."""
-
-    def check_machine(self) -> None:  # noqa: B027
-        """Raises Foul if nothing is left."""
 
     @abstractmethod
     def _left(self) -> int:
@@ -213,7 +237,7 @@ class WatchedMemory(MeasuredMemory):
         return self._shortage or machine_ran_out()
 
     def suspect(self, shortage: MemoryShortage) -> Foul | MemoryShortage:
-        """As `Memory.suspect`; whatever the player holds is missing now."""
+        # Whatever the player holds is missing now.
         if self._before.left - self._read_meminfo().left <= self._limit_bytes:
             return shortage
         self._shortage = shortage

@@ -66,7 +66,7 @@ class PlayerHandle:
         self._packet = memoryview(bytearray(MAX_MESSAGE + 1))  # one byte more, to detect longer packets
         self._log = os.memfd_create("log")
         self._freezer: freezer.Freezer | None = None
-        self._memory: Memory | None = None
+        self._memory = Memory(())
         self._keeper = 0
         self.pid = 0
         self._pidfd: int | None = None
@@ -278,7 +278,7 @@ class PlayerHandle:
             Foul: they did not stop, and other programs did not keep them from doing so.
             JudgeError: this machine can't stop processes, or is too busy.
         """
-        assert self._freezer and self._memory and self._lost
+        assert self._freezer and self._lost
         known_s: float | None = None
         while True:
             began = time.monotonic()
@@ -300,7 +300,6 @@ class PlayerHandle:
 
     def check_memory(self, *, now: bool = False) -> None:
         """Raises Foul if the player uses more than it may; with `now`, looks even if it has just looked."""
-        assert self._memory
         began = time.monotonic()
         try:
             self._memory.check(now=now)
@@ -309,7 +308,7 @@ class PlayerHandle:
 
     def suspect(self, shortage: MemoryShortage) -> Foul | MemoryShortage:
         """The error for a shortage beside the player.  If the player is blamed, its end must prove it."""
-        return self._memory.suspect(shortage) if self._memory else shortage
+        return self._memory.suspect(shortage)
 
     def died(self) -> Foul:
         """Why the process ended by itself, as its keeper reports it."""
@@ -319,8 +318,7 @@ class PlayerHandle:
             is_gone = self.is_gone  # first, because the keeper reports the status before it ends
             if (status := self.find_status()) is not None:
                 return Foul(Verdict.RUN_TIME_ERROR, how_it_ended(status, self.log))
-            if self._memory:
-                self._memory.check()
+            self._memory.check()
             time.sleep(0.001)
         return Foul(Verdict.RUN_TIME_ERROR, "The process closed its connection or sent the referee an empty message.")
 
@@ -329,7 +327,7 @@ class PlayerHandle:
         ended, status, _ = self._log_header()
         if not ended:
             return None
-        if self._memory and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             self._memory.check_kill()
         return int(status)
 
@@ -371,13 +369,11 @@ class PlayerHandle:
         began = time.monotonic()
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(self._close)
-            if self._memory:
-                cleanup.callback(self._memory.close)
+            cleanup.callback(self._memory.close)
             self._end()
             # Unread messages may hold files, and these hold memory.
             self._control.close()
-            if self._memory:
-                self._memory.settle()
+            self._memory.settle()
             if self._unowned_before is not None:
                 self._health.await_unowned(self._cache, self._unowned_before)
             self.extra_s += time.monotonic() - began
@@ -390,8 +386,7 @@ class PlayerHandle:
                 cleanup.push(self._close_freezer)
             if self._keeper:
                 cleanup.callback(self._kill)
-            if self._memory:  # registered last: if it raises, the player is still killed
-                self._memory.expect_end()
+            cleanup.callback(self._memory.expect_end)  # the first to run: if it raises, the player is still killed
 
     def _close_freezer(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._freezer
