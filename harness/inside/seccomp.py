@@ -64,15 +64,16 @@ _REFUSED = {  # name: (x86_64, aarch64); None if the architecture never had the 
     "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171),
     "vhangup": (153, 58), "msgget": (68, 186), "semget": (64, 190), "shmget": (29, 194),
 }  # fmt: skip
+_IGNORED = {  # as above: they return 0 and do nothing
+    "sched_setaffinity": (203, 122), "setsid": (112, 157), "sync": (162, 81), "syncfs": (306, 267),
+    "fadvise64": (221, 223), "mbind": (237, 235), "set_mempolicy": (238, 237), "set_mempolicy_home_node": (450, 450),
+}  # fmt: skip
 _CLONE, _CLONE3, _PRCTL, _FCNTL = (56, 220), (435, 435), (157, 167), (72, 25)
 _KILL, _TKILL, _TGKILL = (62, 129), (200, 130), (234, 131)
 _RT_SIGQUEUEINFO, _RT_TGSIGQUEUEINFO = (129, 138), (297, 240)
 _SIGCONT = 18
 _SOCKET, _SOCKETPAIR, _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = (41, 198), (53, 199), 1, 2, 10, 16
-_IOCTL, _SCHED_SETAFFINITY, _SETSID = (16, 29), (203, 122), (112, 157)
-_SYNC, _SYNCFS, _FADVISE = (162, 81), (306, 267), (221, 223)
-_MADVISE, _MADV_COLLAPSE = (28, 233), 25
-_MEMORY_POLICIES = ((237, 235), (238, 237), (450, 450))  # mbind, set_mempolicy, set_mempolicy_home_node
+_IOCTL, _MADVISE, _MADV_COLLAPSE = (16, 29), (28, 233), 25
 _SETRLIMIT, _PRLIMIT, _RLIMIT_CORE = (160, 164), (302, 261), 4
 
 _CLONE_NEW_ANY = 0x7E020000 | 0x80  # user, pid, net, ipc, uts, cgroup, mount, time
@@ -106,13 +107,8 @@ def program(*, has_loopback: bool = False) -> bytes:
         if (number := numbers[column]) is not None:
             code += _when_equal(number, eperm)
     code += _when_equal(_CLONE3[column], enosys)  # glibc then falls back to clone, whose flags the filter sees
-    code += _when_equal(_SCHED_SETAFFINITY[column], _ERRNO)
-    code += _when_equal(_SETSID[column], _ERRNO)
-    code += _when_equal(_SYNC[column], _ERRNO)
-    code += _when_equal(_SYNCFS[column], _ERRNO)
-    code += _when_equal(_FADVISE[column], _ERRNO)
-    for numbers in _MEMORY_POLICIES:
-        code += _when_equal(numbers[column], _ERRNO)
+    for ignored in _IGNORED.values():
+        code += _when_equal(ignored[column], _ERRNO)
     code += _with_argument(_MADVISE[column], _ARG2, _refuse_values((_MADV_COLLAPSE,), eperm))
     families = (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK) if has_loopback else (_AF_UNIX,)
     # No network at all: vsock reaches the host through every namespace, a port remembers its last owner, and a
