@@ -10,6 +10,7 @@ import pytest
 
 from harness.processes import cgroup, freezer
 from harness.records import stale_folders
+from harness.sandbox.bubblewrap import find_covers
 
 EVENTS = b"low 0\nhigh 0\nmax 803\noom 46\noom_kill 2\noom_group_kill 1\n"
 
@@ -140,6 +141,15 @@ def test_our_group_is_found_in_both_versions_and_in_containers(tmp_path, own, mo
     (tmp_path / "mountinfo").write_text(OTHERS + mounts)
     controller = "memory" if kind == "cgroup" else ""
     assert [str(found) for _, found in cgroup._mounted_groups(kind, controller, tmp_path)] == [group]
+
+
+def test_a_mount_whose_name_is_not_utf_8_does_not_matter(tmp_path):
+    (tmp_path / "cgroup").write_text("0::/judge\n")
+    usb_stick = b"60 27 8:1 / /media/Fotos_f\xfcr_\xe3\x80\x80Oma\x0c rw - vfat /dev/sda1 rw\n"
+    own = b"35 24 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n"
+    (tmp_path / "mountinfo").write_bytes(usb_stick + own)
+    assert [str(found) for _, found in cgroup._mounted_groups("cgroup2", proc=tmp_path)] == ["/sys/fs/cgroup/judge"]
+    assert find_covers(os.fsdecode(usb_stick + own)) == []
 
 
 def test_our_group_is_a_child_of_one_of_the_bases(group):

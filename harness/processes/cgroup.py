@@ -74,8 +74,10 @@ def _own_groups() -> Iterator[Path]:
 
 def _mounted_groups(kind: str, controller: str = "", proc: Path = Path("/proc/self")) -> Iterator[tuple[Path, Path]]:
     """Each folder where a hierarchy of this kind, with this controller, is mounted, and our group in it."""
-    own = re.search(rf"^\d+:(?:.*,)?{controller}(?:,.*)?:(/.*)$", (proc / "cgroup").read_text(), re.MULTILINE)
-    for line in (proc / "mountinfo").read_text().split("\n"):
+    # The names of mounts and groups are bytes, and need not be valid UTF-8.
+    groups, mounts = (os.fsdecode((proc / name).read_bytes()) for name in ("cgroup", "mountinfo"))
+    own = re.search(rf"^\d+:(?:.*,)?{controller}(?:,.*)?:(/.*)$", groups, re.MULTILINE)
+    for line in mounts.split("\n"):
         mount, _, source = line.partition(" - ")
         filesystem, _, options = source.partition(" ")
         if own and filesystem == kind and (not controller or controller in re.split("[ ,]", options)):

@@ -72,13 +72,13 @@ def find_covers(mountinfo: str) -> list[str]:
 
     While there are any, no new user namespace may mount a /proc: it would uncover them (Linux, `mnt_already_visible`).
     """
-    places = [line.split()[4] for line in mountinfo.splitlines()]
+    places = [line.split(" ")[4] for line in mountinfo.split("\n") if line]
     return [place for place in reversed(places) if place.startswith("/proc/") and place not in _MOUNT_POINTS]
 
 
 def remedy() -> str:
     """The most likely reason why user namespaces do not work on this machine, and the way out."""
-    if covers := find_covers(Path("/proc/self/mountinfo").read_text()):
+    if covers := find_covers(os.fsdecode(Path("/proc/self/mountinfo").read_bytes())):
         what = "parts of /proc are covered by mounts, as in most containers, so a sandbox can't mount its own /proc"
         return f"; {what}: as root, umount {' '.join(covers)}, or judge outside a container"
     with contextlib.suppress(OSError):
