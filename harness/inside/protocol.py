@@ -106,10 +106,7 @@ class TensorSpec:
 
     @functools.cached_property
     def elements(self) -> int:
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
 
     @functools.cached_property
     def span_bytes(self) -> int:
