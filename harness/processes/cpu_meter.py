@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
+from harness.processes.freezer import stat_fields
 from harness.processes.other_work import cpu_ns
 from harness.records.profile import CpuCounters
 
@@ -85,8 +86,7 @@ class _Usage:
 
     def __init__(self, pid: int) -> None:
         self.cpu_ns = cpu_ns(pid)
-        # Its name, in parentheses, is the submission's text.
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        fields = stat_fields(pid)
         self.page_faults = int(fields[7]) + int(fields[9])
         self.switches = dict(_switches(pid))
 

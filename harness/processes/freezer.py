@@ -291,12 +291,16 @@ class _TeardownWork:
 def cpu_times(pid: int) -> tuple[float, float, float, float]:
     """CPU seconds of a process: in programs and in the kernel, then the same of its ended children; 0 if it ended."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        user, system, childrens_user, childrens_system = map(int, stat_fields(pid)[11:15])
     except OSError:
         return 0.0, 0.0, 0.0, 0.0
-    # The player chooses the name in parentheses, which may itself contain parentheses.
-    user, system, childrens_user, childrens_system = map(int, stat[stat.rindex(b")") + 2 :].split()[11:15])
     return user * TICK_S, system * TICK_S, childrens_user * TICK_S, childrens_system * TICK_S
+
+
+def stat_fields(pid: int) -> list[bytes]:
+    """The fields of /proc/PID/stat after the process's name.  Raises OSError: it has ended."""
+    # The player chooses the name in parentheses, which may itself contain parentheses.
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
 
 
 def _endless(keeper: int, work_s: float) -> Foul | JudgeError:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from harness.processes.freezer import TICK_S, Freezer, cpu_times
+from harness.processes.freezer import TICK_S, Freezer, cpu_times, stat_fields
 from harness.processes.other_work import cpu_ns_of
 from harness.records.errors import JudgeError
 
@@ -143,7 +143,7 @@ class Starvation:
 def _last_core(pid: str) -> int | None:
     """The core on which a process last ran; None if it has ended."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[36])
+        return int(stat_fields(int(pid))[36])
     except OSError:
         return None
 
