@@ -13,7 +13,7 @@ import glob
 import re
 from pathlib import Path
 
-from harness.gpu.gpu_nodes import GpuNode
+from harness.gpu.gpu_nodes import GpuNode, read_text
 
 
 class AmdGpu:
@@ -27,7 +27,7 @@ class AmdGpu:
         """The GPU's id in amdkfd, found by its render node."""
         minor = rf"^drm_render_minor {Path(gpu.node).name.removeprefix('renderD')}$"
         for folder in self._kfd.glob("topology/nodes/*"):
-            if re.search(minor, _read(folder / "properties"), re.MULTILINE):
+            if re.search(minor, read_text(folder / "properties"), re.MULTILINE):
                 return _number(folder / "gpu_id")
         return None
 
@@ -79,12 +79,5 @@ class AmdGpu:
 
 
 def _number(path: Path) -> int | None:
-    text = _read(path).strip()
+    text = read_text(path).strip()
     return int(text) if text.isdecimal() else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:  # missing, removed meanwhile, or the GPU does not answer
-        return ""

@@ -83,7 +83,7 @@ def _nvidia(root: Path) -> Iterator[GpuNode]:
 
 def _amd(root: Path) -> Iterator[GpuNode]:
     for folder in sorted((root / _AMD).glob("*"), key=lambda path: _number(path.name)):
-        facts = dict(re.findall(r"^(\w+) (\d+)$", _read(folder / "properties"), re.MULTILINE))
+        facts = dict(re.findall(r"^(\w+) (\d+)$", read_text(folder / "properties"), re.MULTILINE))
         node = f"renderD{facts.get('drm_render_minor', '')}"
         if facts.get("simd_count", "0") != "0" and (root / "dev/dri" / node).exists():
             unique = int(facts.get("unique_id", "0"))
@@ -186,10 +186,11 @@ def _number(name: str) -> int:
     return int(digits[0]) if digits else -1
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """A file of the kernel's; "" if it is missing or belongs to another user, or if the GPU does not answer."""
     try:
         return path.read_text()
-    except OSError:  # belongs to another user
+    except OSError:
         return ""
 
 

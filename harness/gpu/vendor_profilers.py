@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, Self
 
-from harness.gpu.gpu_nodes import Vendor
+from harness.gpu.gpu_nodes import Vendor, read_text
 from harness.inside.profiled_player import FOLDER
 from harness.records.counters import MAX_KERNELS, MAX_REPORT, Counters, Kernel, LaunchFilter, Limiter
 from harness.records.errors import SubmissionError
@@ -171,10 +171,7 @@ def why_refused(vendor: Vendor, root: Path = Path("/")) -> str:
     """Why players may not read a GPU's counters, as far as known before trying; "" if no reason is known."""
     if vendor == "amd":
         return ""
-    try:
-        is_refused = re.search(r"^RmProfilingAdminOnly: 1$", (root / PARAMS).read_text(), re.MULTILINE)
-    except OSError:
-        return ""
+    is_refused = re.search(r"^RmProfilingAdminOnly: 1$", read_text(root / PARAMS), re.MULTILINE)
     return "only root may read the GPU's counters" if is_refused else ""
 
 
