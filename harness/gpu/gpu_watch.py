@@ -1,9 +1,9 @@
 """Observe a GPU during each run of a benchmark, and decide whether the run's times count for ranking.
 
-begin   before the player starts: only the referee may have a context on the GPU
-look    right after a window, while the GPU's clocks are still up
-end     the state seen, and the reason if the run does not count for ranking
-trouble after each player: why the GPU itself may be at fault
+begin           before the player starts: only the referee may have a context on the GPU
+look            right after a window, while the GPU's clocks are still up
+end             the state seen, and the reason if the run does not count for ranking
+find_trouble    after each player: why the GPU itself may be at fault
 """
 
 from __future__ import annotations

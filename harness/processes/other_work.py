@@ -1,7 +1,7 @@
-"""Measure other work on the players' cores.
+"""Measure other work on the cores: what share of one it took during a run, or takes at this moment.
 
-OtherWork    what share of a core other work took during a run: so much that its times cannot be ranked?
-Starvation   how long a player wanted to run while other programs did: its time limits do not count that
+Times of a run with much other work cannot be ranked.  What other programs take from a player's time limits is measured
+in `starvation`.
 """
 
 from __future__ import annotations

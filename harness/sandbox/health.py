@@ -1,7 +1,8 @@
 """Check that the machine is in the same state as before the first player.
 
-There is a short check after every player and a thorough one after the last.  A change is never a participant's fault,
-because the sandbox should have prevented it.  It is an error of the judge, and the judging is void.
+There is a short check after every player and a thorough one after the last.  A change is an error of the judge, because
+the sandbox should have prevented it, and the judging is void.  Only the group's priority is the player's fault: where
+/proc is writable, as with a GPU, the sandbox cannot prevent that.
 
     processes   the sandbox has only the processes that it started with; no other process is in its user namespace
     limits      those of the referee and the warm parent; the cores that the referee may use; the class, priority and
