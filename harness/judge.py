@@ -195,7 +195,6 @@ class JudgeSession:
         self._other_work = other_work
         self._device = device
         self._sandbox = sandbox
-        self._kind: SandboxKind | None = None
         self._on_progress = on_progress
         self._numbers = itertools.count(1)
         self._context: Context | None = None
@@ -229,7 +228,7 @@ class JudgeSession:
             TaskError, JudgeError: as the function `judge` does; the next call starts a new sandbox.
         """
         _require_supported(self.board, mode, submission)
-        frame = Frame(self.board, self._choose_kind(), device=self._device)
+        frame = Frame(self.board, choose_kind(self._sandbox), device=self._device)
         if results := _play_without_referee(frame, submission, mode, self._on_progress):
             return frame.judgement(submission, mode, results)
         try:
@@ -242,17 +241,13 @@ class JudgeSession:
         frame.note_sandbox(context.sandbox)
         return frame.judgement(submission, mode, results)
 
-    def _choose_kind(self) -> SandboxKind:
-        self._kind = self._kind or choose_kind(self._sandbox)
-        return self._kind
-
     def _open_context(self) -> Context:
         """The context, in a sandbox that is started if there is none."""
         if not self._context:
             context = open_context(
                 self.board,
                 Mode.BENCHMARK,
-                self._choose_kind(),
+                choose_kind(self._sandbox),
                 self._on_progress,
                 self._device,
                 other_work=self._other_work,
