@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 LIBRARY = "libcuda.so.1"
 
@@ -33,6 +33,7 @@ _ANY_NUMBER_OF_CONTEXTS = 0
 _NON_BLOCKING = 1
 _EQUAL = 1
 _NOT_READY = 600
+_T = TypeVar("_T", bound="ctypes._SimpleCData[Any]")
 
 
 class DriverError(Exception):
@@ -89,11 +90,8 @@ class Driver:
         self._library = ctypes.CDLL(library)
         self._own: dict[int, int] = {}
         self.call("cuInit", 0)
-        device, context = ctypes.c_int(), ctypes.c_void_p()
-        self.call("cuDeviceGet", ctypes.byref(device), 0)
-        self.device = device.value
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self._context = context
+        self.device = self._ask("cuDeviceGet", ctypes.c_int(), 0).value
+        self._context = self._ask("cuDevicePrimaryCtxRetain", ctypes.c_void_p(), self.device)
         self.make_current()
 
     def make_current(self) -> None:
@@ -107,6 +105,11 @@ class Driver:
         """
         if code := getattr(self._library, function)(*arguments):
             self._fail(function, code)
+
+    def _ask(self, function: str, answer: _T, *arguments: object) -> _T:
+        """Call a function that writes its result into `answer`, its first argument; returns `answer`."""
+        self.call(function, ctypes.byref(answer), *arguments)
+        return answer
 
     def _fail(self, function: str, code: int) -> NoReturn:
         name = ctypes.c_char_p()
@@ -160,41 +163,36 @@ class Driver:
         return self._attribute(_L2_BYTES)
 
     def _attribute(self, number: int) -> int:
-        value = ctypes.c_int()
-        self.call("cuDeviceGetAttribute", ctypes.byref(value), number, self.device)
-        return value.value
+        return self._ask("cuDeviceGetAttribute", ctypes.c_int(), number, self.device).value
 
     def granularity(self) -> int:
         """Sizes of shared memory are multiples of this."""
-        size = ctypes.c_size_t()
-        self.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(self._properties()), 0)
-        return size.value
+        properties = ctypes.byref(self._properties())
+        return self._ask("cuMemGetAllocationGranularity", ctypes.c_size_t(), properties, 0).value
 
     def share(self, size: int) -> tuple[Mapping, int]:
         """Allocate and map memory; return it with a file descriptor, by which another process can map it, too."""
         unit = self.granularity()
         size = max(1, -(-size // unit)) * unit
-        handle, descriptor = ctypes.c_ulonglong(), ctypes.c_int(-1)
-        self.call(
-            "cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(self._properties()),
-            ctypes.c_ulonglong(0),
-        )  # fmt: skip
+        properties = ctypes.byref(self._properties())
+        length, no_flags = ctypes.c_size_t(size), ctypes.c_ulonglong(0)
+        handle = self._ask("cuMemCreate", ctypes.c_ulonglong(), length, properties, no_flags)
         with contextlib.ExitStack() as undo:
             with self._released(handle):  # the mapping keeps the memory
                 mapping = self._map(handle, size)
                 undo.callback(self.unmap, mapping)
-                self.call(
-                    "cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, _DESCRIPTOR, ctypes.c_ulonglong(0)
-                )
-            os.set_inheritable(descriptor.value, False)
+                descriptor = self._ask(
+                    "cuMemExportToShareableHandle", ctypes.c_int(-1), handle, _DESCRIPTOR, no_flags
+                ).value
+            os.set_inheritable(descriptor, False)
             undo.pop_all()
         self._note(mapping)
-        return mapping, descriptor.value
+        return mapping, descriptor
 
     def open(self, descriptor: int, size: int) -> Mapping:
         """Map memory that another process has shared.  The descriptor may be closed afterwards."""
-        handle = ctypes.c_ulonglong()
-        self.call("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(descriptor), _DESCRIPTOR)
+        shared = ctypes.c_void_p(descriptor)
+        handle = self._ask("cuMemImportFromShareableHandle", ctypes.c_ulonglong(), shared, _DESCRIPTOR)
         with self._released(handle):
             return self._map(handle, size)
 
@@ -210,9 +208,8 @@ class Driver:
         self.call("cuMemRelease", handle)
 
     def _map(self, handle: ctypes.c_ulonglong, size: int) -> Mapping:
-        address, length = ctypes.c_ulonglong(), ctypes.c_size_t(size)
-        none, no_flags = ctypes.c_size_t(0), ctypes.c_ulonglong(0)
-        self.call("cuMemAddressReserve", ctypes.byref(address), length, none, no_flags, no_flags)
+        length, none, no_flags = ctypes.c_size_t(size), ctypes.c_size_t(0), ctypes.c_ulonglong(0)
+        address = self._ask("cuMemAddressReserve", ctypes.c_ulonglong(), length, none, no_flags, no_flags)
         with contextlib.ExitStack() as undo:
             undo.callback(self.call, "cuMemAddressFree", address, length)
             self.call("cuMemMap", address, length, none, handle, no_flags)
@@ -230,8 +227,7 @@ class Driver:
 
     def allocate(self, size: int) -> Mapping:
         """Memory that no other process can map."""
-        address = ctypes.c_ulonglong()
-        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        address = self._ask("cuMemAlloc_v2", ctypes.c_ulonglong(), ctypes.c_size_t(size))
         self._note(allocated := Mapping(address.value, size))
         return allocated
 
@@ -248,8 +244,8 @@ class Driver:
 
     def allocate_word(self) -> ctypes.c_uint32:
         """A word of the host's memory, 0 at first, for which streams can wait; `free_word` frees it."""
-        address = ctypes.c_void_p()
-        self.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(ctypes.sizeof(ctypes.c_uint32)), 0)
+        size = ctypes.c_size_t(ctypes.sizeof(ctypes.c_uint32))
+        address = self._ask("cuMemHostAlloc", ctypes.c_void_p(), size, 0)
         assert address.value
         word = ctypes.c_uint32.from_address(address.value)
         word.value = 0
@@ -301,20 +297,14 @@ class Driver:
 
     def stream(self) -> ctypes.c_void_p:
         """A stream that does not wait for the default one; `cuStreamDestroy_v2` ends it."""
-        stream = ctypes.c_void_p()
-        self.call("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
-        return stream
+        return self._ask("cuStreamCreate", ctypes.c_void_p(), _NON_BLOCKING)
 
     def load(self, ptx: str) -> ctypes.c_void_p:
         """A module of kernels in PTX, which the driver compiles; `cuModuleUnload` removes it."""
-        module = ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), ptx.encode())
-        return module
+        return self._ask("cuModuleLoadData", ctypes.c_void_p(), ptx.encode())
 
     def kernel(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
-        function = ctypes.c_void_p()
-        self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
-        return function
+        return self._ask("cuModuleGetFunction", ctypes.c_void_p(), module, name.encode())
 
     def launch(
         self,
@@ -332,12 +322,8 @@ class Driver:
 
     def event(self) -> ctypes.c_void_p:
         """An event that takes the time; `cuEventDestroy_v2` removes it."""
-        event = ctypes.c_void_p()
-        self.call("cuEventCreate", ctypes.byref(event), 0)
-        return event
+        return self._ask("cuEventCreate", ctypes.c_void_p(), 0)
 
     def elapsed_us(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
         """The time between two events that have been recorded and are over."""
-        milliseconds = ctypes.c_float()
-        self.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
-        return milliseconds.value * 1e3
+        return self._ask("cuEventElapsedTime", ctypes.c_float(), start, end).value * 1e3
