@@ -129,7 +129,7 @@ class PlayerHandle:
             self._unowned_before = self._health.unowned(self._cache)
             self._owner = self._find_owner()
         except OSError as error:
-            raise JudgeError(f"the player could not be moved into its cgroup: {error}") from None
+            raise JudgeError(f"the judge cannot stop or watch a player that has just started: {error}") from None
 
     def _find_owner(self) -> int:
         return os.stat(f"/proc/{self.pid}/mem").st_uid
