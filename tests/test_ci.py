@@ -208,10 +208,12 @@ def test_a_judged_submission_is_announced_once_with_a_link_to_the_site(scene: Sc
 
 
 def test_without_an_address_the_site_is_on_the_pages_host_of_its_server(scene: Scene, discord: Discord) -> None:
+    told = {"DISCORD_WEBHOOK": discord.add_webhook(), "SITE": ""}
+    assert announce(scene, **told) == 0
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.intake()
     scene.evaluate(scene.waiting()[0], scene.honest())
-    assert announce(scene, DISCORD_WEBHOOK=discord.add_webhook(), SITE="") == 0
+    assert announce(scene, **told) == 0
     (message,) = discord.messages
     assert message.embed["url"] == f"{scene.server.url.replace('//', '//pages.')}/acme/kernels/vectoradd/CPU/"
 

@@ -190,7 +190,11 @@ def test_hostile_words_in_a_refusal_are_harmless():
 
 
 def test_readable_source_may_be_judged():
-    for source in (b"", "\ufeffµ = 1  # µs × ±\n".encode(), "# 日本語, العربية, עברית, ⚠\ufe0f\n".encode()):
+    for source in (
+        b"",
+        "\ufeffµ = 1  # µs × ±\n".encode(),
+        "# 日本語, 葛\U000e0100, العربية, עברית, ⚠\ufe0f\n".encode(),
+    ):
         assert not refusal(request(digest=None), source=source + SOURCE)
 
 
@@ -206,7 +210,7 @@ def test_readable_source_may_be_judged():
         ("x = 1\n#\ufeff\n".encode(), "Line 2 contains the invisible character U+FEFF"),
         ("x\u00ad = 1\n".encode(), "U+00AD"),
         ("\u3164 = 1\n".encode(), "U+3164"),
-        ("x\ufe01 = 1\n".encode(), "U+FE01"),
+        ("\u115f = 1\n".encode(), "U+115F"),
         ("x = 'a\U000e0041'\n".encode(), "U+E0041"),
     ],
 )

@@ -38,9 +38,6 @@ from scripts.github.pulls import Account, BlobInfo, ChangedFile
 from scripts.ledger.moderation import KnownAccount, Moderated, find_owner
 from scripts.ledger.origin import Origin, find_earlier
 
-_EMOJI = "\ufe0f"
-"""Follows a sign that is shown as a picture: honest comments have it, and no name consists of it alone."""
-
 
 class Refused(PullRankError):
     """The file is not judged; the message is Markdown for its author."""
@@ -228,7 +225,8 @@ def find_invisible(text: str) -> tuple[int, str] | None:
 
 
 def _is_invisible(char: str) -> bool:
-    return unicodedata.category(char) == "Cf" or (char != _EMOJI and bool(INVISIBLE_LETTERS.match(char)))
+    # Of the others, those that can begin a name: a whole name may consist of them.  Marks occur in honest comments.
+    return unicodedata.category(char) == "Cf" or (char.isidentifier() and bool(INVISIBLE_LETTERS.match(char)))
 
 
 def require_directives(entry: SubmissionPath, source: bytes) -> tuple[str, ...]:

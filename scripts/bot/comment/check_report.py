@@ -81,9 +81,9 @@ def _facts(
 
 
 def _duel(judgement: Judgement) -> dict[str, Any] | None:
-    if forfeit := judgement.forfeit:
-        return {"opponent": forfeit.opponent, "won": True}
-    return judgement.duel and {"opponent": judgement.duel.opponent, "won": judgement.duel.won}
+    if judgement.forfeit:
+        return {"opponent": judgement.forfeit.opponent, "won": True}
+    return {"opponent": judgement.duel.opponent, "won": judgement.duel.won} if judgement.duel else None
 
 
 def _standing(judgement: Judgement, standings: Standings | None) -> dict[str, Any] | None:
