@@ -1418,6 +1418,12 @@ def test_code_with_a_gap_that_makes_lexers_slow_has_no_colours(name: str, gap: s
     assert "<i" in render_code(f"return{gap[1:]}0\n", name)
 
 
+def test_a_page_of_blank_lines_is_not_many_times_as_large_as_the_file() -> None:
+    source = "\n" * (256 * 1024 - 1) + "x\n"
+    html = str(render_code(source, "submission.py", anchors=True))
+    assert len(html) < 4 * len(source) and Tags(html).text == source
+
+
 def test_a_comment_in_an_unfinished_last_line_is_coloured() -> None:
     assert '<i class="c">//////</i></span>' in render_code("x = 1;\n//////", "submission.cu")
     assert render_code("", "submission.cu") == ""

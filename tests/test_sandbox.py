@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from harness.processes import freezer
 from harness.processes.starvation import Starvation, _cpu_s
 from harness.records.errors import JudgeError
 from harness.records.verdict import Foul, Verdict
+from harness.sandbox import sandbox as sandbox_module
 from harness.sandbox.bubblewrap import environment_of, find_covers
 from harness.sandbox.outer_sandbox import run_enclosed
 from harness.sandbox.sandbox import PlayerFiles, Sandbox
@@ -580,6 +582,20 @@ def test_a_sandbox_reports_missing_features_of_its_machine():
     with Sandbox("bubblewrap", memory_gib=1, use_cgroup=False, warm=False) as sandbox:
         assert sandbox.stop_kind == "signals"
         assert sandbox.missing[0] == "a cgroup v2 freezer (signals stop the players)"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hard", "is_missing"), [("|/handler %p", 0, True), ("|/handler %p", 1, False), ("core", 0, False)]
+)
+def test_a_sandbox_reports_that_crashes_start_a_program_of_the_machine(
+    tmp_path, monkeypatch, pattern, hard, is_missing
+):
+    """With a limit of 0 the kernel still starts it, and an unprivileged process cannot raise a hard limit."""
+    (tmp_path / "core_pattern").write_text(f"{pattern}\n")
+    monkeypatch.setattr(sandbox_module, "_CORE_PATTERN", tmp_path / "core_pattern")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (0, hard))
+    with Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox:
+        assert any("core dumps" in one for one in sandbox.missing) is is_missing
 
 
 def test_a_player_starts_while_an_earlier_ones_files_are_in_flight(monkeypatch):

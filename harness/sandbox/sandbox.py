@@ -16,6 +16,7 @@ import functools
 import importlib.resources
 import json
 import os
+import resource
 import secrets
 import shutil
 import sys
@@ -50,6 +51,7 @@ SandboxKind = Literal["bubblewrap", "none"]
 _MAX_PROCESSES, _PROCESSES_PER_CORE = 512, 8
 """Threads count as processes: for each core, libraries start threads of their own, and a spinner keeps it awake."""
 _STAGE = "pullrank-stage-"
+_CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,11 @@ def find_faults() -> list[str]:
     except JudgeError as error:
         return [f"the sandbox does not start here: {error}{bubblewrap.remedy()}"]
     return []
+
+
+def _starts_core_handler() -> bool:
+    """Whether the kernel starts the machine's handler of core dumps for a player: only a limit of 1 prevents that."""
+    return resource.getrlimit(resource.RLIMIT_CORE)[1] == 0 and _CORE_PATTERN.read_bytes().startswith(b"|")
 
 
 @functools.cache
@@ -221,6 +228,10 @@ class Sandbox:
             self._cleanup.callback(self._remove_cgroup)
         else:
             self.missing.append("a cgroup v2 freezer (signals stop the players)")
+        if self.is_sandboxed and _starts_core_handler():
+            self.missing.append(
+                "a hard limit of core dumps above 0 (a crash starts a program of the machine as root)"
+            )
         if not self.has_core_of_its_own:
             self.missing.append("a core for each side (times are imprecise)")
         if self.device.is_gpu:

@@ -31,6 +31,10 @@ _LONG_GAP = re.compile(r"\s{100}")
 """A file with so much white space in one place is not highlighted.  The time of lexers grows with the square or the
 cube of its length: 64 KiB of blank lines would take ten minutes."""
 
+MAX_LINES = 10_000
+"""Lines with an element each.  Those after them share one: of nothing but line ends, a page would be 36 times as large
+as the file."""
+
 MAX_DIFFED = 1500
 """Lines between the first and the last change.  With more, there is no diff: its time grows with their square."""
 
@@ -146,6 +150,8 @@ def _render_lines(source: str, lexer: type[Lexer], *, anchors: bool = False) -> 
     lines = _highlighted(_shown(source), lexer).split("\n")
     if lines and not lines[-1]:
         lines.pop()
+    if len(lines) > MAX_LINES:
+        lines[MAX_LINES:] = ["\n".join(lines[MAX_LINES:])]
     ids = (f' id="L{number}"' if anchors else "" for number in range(1, len(lines) + 1))
     made = (f'<span class="l"{name}>{line}</span>\n' for name, line in zip(ids, lines, strict=True))
     return Markup("".join(made))  # noqa: S704 (every piece was escaped)
