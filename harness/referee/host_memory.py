@@ -114,7 +114,7 @@ class HostMemory:
             except OSError as error:
                 if error.errno != errno.EFAULT:
                     raise self._fault(error, Verdict.RUN_TIME_ERROR, "") from None
-                # Freed or read-only: then the next call cannot return it as its output.
+                # Freed or read-only.  If it comes back, the check refuses the answer to other inputs.
 
     def _poison_elements(self, spec: TensorSpec) -> None:
         """Overwrite the elements of a strided tensor; the gaps between them are not part of the output."""
