@@ -247,7 +247,7 @@ def used_s(pid):
 def share_one_process_namespace(patch):
     """Then the end of a player ends only those of its processes that the judge knows of."""
 
-    def kill(self, _):
+    def kill(self):
         known = [self._keeper, *freezer.descendants(self._keeper)]
         for pid in known:
             with contextlib.suppress(ProcessLookupError):

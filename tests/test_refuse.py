@@ -45,7 +45,7 @@ def close(scene: Scene) -> None:
 
 HARMS: list[tuple[str, Harm, str]] = [
     ("banned", lambda scene: decide(scene, Action.BAN), "not judged: `copied`. Ask a maintainer."),
-    ("closed", close, "`vectoradd` closed at 2026-01-01 00:00 UTC; `/test` still works."),
+    ("closed", close, "`vectoradd` closed at 2026-01-01 00:00 UTC. `/test` still works."),
     ("no machine", lambda scene: write(scene, ".github/pullrank.yml", "\n  CPU:", "\n  H100:"), "longer a machine for"),
     ("no board", lambda scene: write(scene, "tasks/vectoradd/task.yml", "CPU", "CPU-2"), "no longer has a board `CPU`"),
     ("no task", lambda scene: (scene.root / "tasks/vectoradd").rename(scene.root / "tasks/gone"), "no longer exists"),
