@@ -61,13 +61,12 @@ def is_out_of_memory(text: str) -> bool:
 
 def explain(text: str) -> str:
     """Explain a participant's error.  In a device error, replace the vendor's debugging advice by its meaning."""
-    # Others' words may precede it: "backend='inductor' raised:".
-    of_the_device = next(filter(_IS_OF_A_DEVICE.search, text.splitlines()), "").strip().rstrip(".")
-    if not of_the_device:
+    if not _IS_OF_A_DEVICE.search(text):
         return text
-    meaning = _meaning(of_the_device, _FAULTS)
+    first = text.splitlines()[0].rstrip(".")
+    meaning = _meaning(first, _FAULTS)
     late = "Kernels run asynchronously, so the failing kernel may have been launched before this line."
-    return f"{of_the_device}: {meaning}. {late}" if meaning else f"{of_the_device}. {late}"
+    return f"{first}: {meaning}. {late}" if meaning else f"{first}. {late}"
 
 
 def explain_abort(log: str) -> str:
