@@ -553,24 +553,6 @@ def test_an_output_buffer_is_distinguished_from_an_input_changed_in_place(tmp_pa
     assert in_place.returned(CASE).buffers == frozenset()
 
 
-ACCUMULATORS = {
-    "a sum": ("torch.zeros(size, dtype=torch.int64)", "add_(data[0])"),
-    "a product": ("torch.ones(size, dtype=torch.int64)", "mul_(data[0])"),
-    "a product of complex numbers": ("torch.ones(size, dtype=torch.complex64)", "mul_(data[0])"),
-    "a maximum": ("torch.zeros(size, dtype=torch.int64)", "clamp_(min=data[0])"),
-    "a maximum without sign": ("torch.zeros(size, dtype=torch.uint8)", "clamp_(min=data[0].to(torch.uint8))"),
-    "a conjunction": ("torch.ones(size, dtype=torch.bool)", "logical_and_(data[0] > 4)"),
-}
-
-
-@pytest.mark.parametrize(("begin", "change"), ACCUMULATORS.values(), ids=ACCUMULATORS)
-def test_a_buffer_that_is_read_before_it_is_written_is_an_input(tmp_path: Path, begin: str, change: str) -> None:
-    generate = f"def generate_input(size, seed):\n    return torch.randint(2, 9, (size,)), {begin}\n"
-    kernel = f"def ref_kernel(data):\n    return data[1].{change}\n"
-    check = "def check_implementation(data, output):\n    return compare(output, ref_kernel(data), rtol=0, atol=0)\n"
-    assert not Reference(board(tmp_path, generate, kernel, check)).returned(CASE).buffers
-
-
 def test_an_output_buffer_may_have_numbers_of_four_bits(tmp_path: Path) -> None:
     generate = """\
 def generate_input(size, seed):

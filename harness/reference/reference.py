@@ -376,17 +376,9 @@ def _poisoned(data: Any, places: frozenset[int]) -> Any:
     copied = copy.deepcopy(data)
     for index, tensor in enumerate(tensors(copied)):
         if index in places:
-            _poison(tensor.view(torch.uint8) if is_packed(tensor) else tensor)
+            numbers = tensor.view(torch.uint8) if is_packed(tensor) else tensor
+            numbers.fill_(math.nan if numbers.is_floating_point() else 1)
     return copied
-
-
-def _poison(tensor: torch.Tensor) -> None:
-    if tensor.dtype is torch.bool:
-        tensor.logical_not_()
-    elif tensor.is_floating_point() or tensor.is_complex():
-        tensor.fill_(math.nan)
-    else:  # No single number would do: 1 is the beginning of a product, and less than any larger maximum.
-        tensor.copy_(torch.randint(-(2**63), 2**63 - 1, tensor.shape, device=tensor.device))
 
 
 def _structure(tree: Any) -> Any:
