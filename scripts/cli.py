@@ -174,7 +174,7 @@ def _say(message: str, exit_code: int) -> int:
         message = wrapped(message, console(stderr=True).width)
     try:
         click.echo(message, err=True)
-    except BrokenPipeError:
+    except OSError:
         _discard_rest(sys.stderr)
     return exit_code
 

@@ -423,6 +423,16 @@ def test_functions_that_all_call_each_other_are_read_in_time():
     assert class_returned("f0", module, [module]) == "Cache"
 
 
+def test_a_long_chain_of_functions_that_return_an_object_is_read_in_time():
+    """Each names all others, so that each would be read again whenever another one turns out to return an object."""
+    others = ", ".join(f"f{n}" for n in range(200))
+    chain = "".join(f"def f{n}():\n    x = ({others})\n    return f{n - 1}()\n" for n in range(1, 200))
+    module = ast.parse(f"class Cache:\n    pass\ndef f0():\n    return Cache()\n{chain}")
+    began = time.process_time()
+    class_returned("f199", module, [module])
+    assert time.process_time() - began < 10
+
+
 def test_functions_that_call_each_other_in_a_circle_hide_no_object():
     module = ast.parse(
         "def f(n):\n    return g(n) if n else Cache()\ndef g(n):\n    return f(n)\n"

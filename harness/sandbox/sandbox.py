@@ -96,7 +96,12 @@ def find_faults() -> list[str]:
 
 def _starts_core_handler() -> bool:
     """Whether the kernel starts the machine's handler of core dumps for a player: only a limit of 1 prevents that."""
-    return resource.getrlimit(resource.RLIMIT_CORE)[1] == 0 and _CORE_PATTERN.read_bytes().startswith(b"|")
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] != 0:
+        return False
+    try:
+        return _CORE_PATTERN.read_bytes().startswith(b"|")
+    except OSError:
+        return True  # unknown
 
 
 @functools.cache
@@ -229,9 +234,7 @@ class Sandbox:
         else:
             self.missing.append("a cgroup v2 freezer (signals stop the players)")
         if self.is_sandboxed and _starts_core_handler():
-            self.missing.append(
-                "a hard limit of core dumps above 0 (a crash starts a program of the machine as root)"
-            )
+            self.missing.append("a hard limit of core dumps above 0 (a crash starts a program of the machine as root)")
         if not self.has_core_of_its_own:
             self.missing.append("a core for each side (times are imprecise)")
         if self.device.is_gpu:

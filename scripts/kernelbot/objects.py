@@ -18,6 +18,9 @@ _MOVES = {"to", "cuda", "cpu", "eval", "train", "half", "bfloat16", "float", "do
 """Methods that return the same object, possibly moved or converted."""
 _PUTS = {"append", "extend", "insert", "update", "setdefault"}
 """Methods that add their arguments to the object."""
+_MOST_READS = 10
+"""How often functions are read, on average, before the rest of a web of calls is given up: its time grows with the cube
+of the functions."""
 _TORCH_NN = {"nn", "torch.nn"}
 _CONTAINERS = {"tuple", "list", "dict"}
 
@@ -45,7 +48,9 @@ class _ObjectReader:
                 users[name].append(function)
         # Functions may call each other in circles: read one again when a function that it uses returns an object.
         queue = [*functions.values()]
-        while queue:
+        for _ in range(_MOST_READS * len(functions)):
+            if not queue:
+                break
             function = queue.pop()
             if function.name not in self.made and (made := self.returned(function)):
                 self.made[function.name] = made
