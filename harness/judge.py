@@ -30,7 +30,8 @@ from harness.records.replay import Replay
 from harness.records.stats import DUEL_LOOKS, MIN_PAIRS
 from harness.records.times import Duel
 from harness.records.verdict import Foul, Verdict
-from harness.sandbox.sandbox import Sandbox, SandboxKind, choose_kind
+from harness.sandbox.sandbox import Sandbox, SandboxKind
+from harness.sandbox.works_here import choose_kind
 from harness.shared_sandbox import open_sandbox
 from harness.task import torch_compiler
 from harness.task.compile import recipe_of

@@ -362,7 +362,7 @@ def pytest_runtest_setup(item):
 
 @functools.cache
 def _sandbox_faults():
-    from harness.sandbox.sandbox import find_faults
+    from harness.sandbox.works_here import find_faults
 
     return find_faults()
 

@@ -13,7 +13,7 @@ from scripts.bot.ci import CiError, ci, say, write_outputs
 from scripts.cli import COMMANDS, HIDDEN, cli, run
 from scripts.github.pages import pages_address
 from tests.competition import FASTER, SOURCE, Scene, path_of
-from tests.discord_server import TOKEN, Discord
+from tests.discord_server import TOKEN, Discord, Message
 
 ROOT = Path(__file__).parent.parent
 NEEDED = ("GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SERVER_URL")
@@ -194,27 +194,27 @@ def announce(scene: Scene, **environment: str) -> int:
     return scene.step("announce", workflow="publish.yml", job="announce", **environment)
 
 
-def test_a_judged_submission_is_announced_once_with_a_link_to_the_site(scene: Scene, discord: Discord) -> None:
-    told = {"DISCORD_WEBHOOK": discord.add_webhook(), "SITE": "https://cup.example"}
+def announce_first_entry(scene: Scene, discord: Discord, site: str) -> Message:
+    """Announce twice after alice's first entry, and return the only message."""
+    told = {"DISCORD_WEBHOOK": discord.add_webhook(), "SITE": site}
     assert announce(scene, **told) == 0
     scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
     scene.intake()
     scene.evaluate(scene.waiting()[0], scene.honest())
     assert announce(scene, **told) == announce(scene, **told) == 0
     (message,) = discord.messages
+    return message
+
+
+def test_a_judged_submission_is_announced_once_with_a_link_to_the_site(scene: Scene, discord: Discord) -> None:
+    message = announce_first_entry(scene, discord, "https://cup.example")
     assert message.embed["title"] == "alice makes the first entry: Vector addition, CPU"
     assert message.embed["url"] == "https://cup.example/vectoradd/CPU/"
     assert "announced first-entry/vectoradd/CPU/" in (scene.folder / "summary").read_text()
 
 
 def test_without_an_address_the_site_is_on_the_pages_host_of_its_server(scene: Scene, discord: Discord) -> None:
-    told = {"DISCORD_WEBHOOK": discord.add_webhook(), "SITE": ""}
-    assert announce(scene, **told) == 0
-    scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE})
-    scene.intake()
-    scene.evaluate(scene.waiting()[0], scene.honest())
-    assert announce(scene, **told) == 0
-    (message,) = discord.messages
+    message = announce_first_entry(scene, discord, "")
     assert message.embed["url"] == f"{scene.server.url.replace('//', '//pages.')}/acme/kernels/vectoradd/CPU/"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.gpu.gpu_nodes import GpuNode
 from harness.processes.freezer import find_cgroup
-from harness.sandbox.sandbox import find_faults
+from harness.sandbox.works_here import find_faults
 from scripts.cli import run
 from scripts.doctor.finding import Availability
 from scripts.doctor.machine import _browser, _compute_mode, _freezer, _gpus, _memory, examine

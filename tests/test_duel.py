@@ -21,7 +21,7 @@ from harness.referee.orders import Deadline, Orders
 from harness.referee.sampling import WARMUPS
 from harness.rules.duel import DuelTime
 from harness.rules.phase import OutOfTime, Phase, SideFoul
-from harness.sandbox.sandbox import find_faults
+from harness.sandbox.works_here import find_faults
 from harness.task.submission import Submission
 from harness.task.task import load_task
 from scripts.commands.duel import common_board, decision, facts, show

@@ -24,16 +24,13 @@ from scripts.bot.context import BotContext
 from scripts.bot.intake.events import PullEvent
 from scripts.bot.reconcile import reconcile
 from scripts.bot.reconcile.judged_again import DueJudging
-from scripts.bot.reconcile.plan import (
-    MAX_LOST_EVENTS,
+from scripts.bot.reconcile.plan import MAX_LOST_EVENTS, RepositoryState, look_back, plan
+from scripts.bot.reconcile.steps import (
     AskForJudging,
     ClosePull,
     EndRequest,
-    RepositoryState,
     Step,
     UpdateComment,
-    look_back,
-    plan,
 )
 from scripts.bot.report.merging import merge, why_not_merged
 from scripts.bot.report.places import PlaceKind

@@ -136,7 +136,7 @@ def blob(**changes: object) -> BlobInfo:
         ({"files": changed("submissions/vectoradd/ada/../bob/submission.py")}, "is not the place for a submission"),
         ({"files": changed("tasks/vectoradd/reference.py")}, f"must change `{PATH}` and nothing else"),
         ({"files": changed("README.md")}, f"must change `{PATH}` and nothing else"),
-        ({"blob": None}, "is not a file"),
+        ({"blob": None}, "no longer exists"),
         ({"blob": blob(sha="d" * 40)}, "not the one that was requested"),
         # Not a plain file
         ({"blob": blob(mode="120000")}, "is a symbolic link"),

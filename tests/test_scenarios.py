@@ -22,7 +22,9 @@ from scripts.bot.ci import Workflow
 from scripts.bot.intake import intake
 from scripts.bot.intake.decision import EventFacts
 from scripts.bot.reconcile import reconcile
-from scripts.bot.reconcile.plan import MergePull
+from scripts.bot.reconcile.steps import (
+    MergePull,
+)
 from scripts.bot.report import report
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch

@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import yaml
@@ -739,7 +739,10 @@ def test_the_repository_must_be_named_outside_a_clone(ready, tmp_path):
 def test_setup_uses_the_token_of_gh_if_none_is_set(ready, tmp_path):
     program = tmp_path / "bin" / "gh"
     program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n[ \"$1 $2\" = 'auth token' ] && echo {ready.world.personal_token().value}\n")
+    host = urlsplit(ready.server.url).netloc
+    program.write_text(
+        f"#!/bin/sh\n[ \"$*\" = 'auth token --hostname {host}' ] && echo {ready.world.personal_token().value}\n"
+    )
     program.chmod(0o755)
     ready.patch.delenv("GH_TOKEN")
     ready.patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")

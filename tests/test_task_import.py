@@ -447,7 +447,7 @@ def test_a_sum_of_two_thousand_terms_needs_what_it_imports():
 
 
 SPOILED = {
-    "a source outside": ({"task.yml": ("../../utils.py", "../../../outside.py")}, "is outside the tasks tree problems/"),
+    "a source outside": ({"task.yml": ("../../utils.py", "../../../outside.py")}, "is outside problems/, the only folder"),
     "a source that is no source": ({"task.yml": ("../../utils.py", "../../first.yaml")}, "is not a source file"),
     "an absolute source": ({"task.yml": ("../../utils.py", "/etc/passwd")}, "relative to the task's folder"),
     "a missing source": ({"task.yml": ("../../utils.py", "../../utls.py")}, "did you mean 'utils.py'?"),
@@ -493,7 +493,7 @@ def test_circular_links_and_links_out_of_the_tree_are_refused(tmp_path, capsys):
     assert "files[1].source: 'task.py' cannot be opened" in refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
     (folder / "task.py").unlink()
     (folder / "task.py").symlink_to("/etc/hostname")
-    assert "'task.py' is outside the tasks tree problems/" in refused(
+    assert "'task.py' is outside problems/, the only folder" in refused(
         capsys, tmp_path / "tasks", folder, "--gpu", "H100"
     )
 
@@ -692,7 +692,7 @@ def test_a_torn_empty_or_altered_zip_is_refused(tmp_path, capsys):
 def test_a_source_outside_of_a_zip_is_refused_under_the_zips_own_name(tmp_path, capsys):
     text = "files: [{name: a.py, source: ../a.py}]\ntests: [{}]\nbenchmarks: [{}]\n"
     said = refused(capsys, tmp_path / "tasks", zipped(tmp_path / "mine.zip", ("task.yml", text)))
-    assert "'../a.py' is outside the tasks tree mine.zip/" in said and "pullrank-import-" not in said
+    assert "'../a.py' is outside mine.zip/, the only folder" in said and "pullrank-import-" not in said
 
 
 def test_faults_in_a_zip_are_reported_under_the_zips_own_name(tmp_path, capsys):

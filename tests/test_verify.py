@@ -83,7 +83,10 @@ def test_a_replay_of_runs_with_other_numbers_of_calls_has_as_many_as_any_run(jud
     (now,) = again.benchmarks
     assert now.timing
     assert {len(run.seeds) for run in (*now.timing.submission, *now.timing.anchor)} == {WARMUPS + SAMPLES}
-    assert all(run.seeds[: min(seeds, 14)] == tuple(range(min(seeds, 14))) for run in now.timing.submission[:6])
+    assert all(
+        run.seeds[: min(seeds, WARMUPS + SAMPLES)] == tuple(range(min(seeds, WARMUPS + SAMPLES)))
+        for run in now.timing.submission[:6]
+    )
 
 
 def test_verify_finds_the_same_verdicts_and_shows_the_judged_ratios(judged, tmp_path, capsys) -> None:

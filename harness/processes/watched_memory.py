@@ -78,16 +78,16 @@ class Meminfo:
         return replace(self, available=min(self.available, _LIMIT.left_bytes)) if _LIMIT else self
 
 
-class MemorySource:
-    """One kind of memory that a player uses."""
+class MemorySource(ABC):
+    """One kind of memory that a player uses.  Methods that a source need not have do nothing here."""
 
     def check(self) -> None:
         """Raises Foul if the player uses more than allowed.  May do nothing too soon after the last look."""
         self.look()
 
+    @abstractmethod
     def look(self) -> None:
         """As `check`, at once."""
-        raise NotImplementedError
 
     def check_machine(self) -> None:
         """The part of `check` that takes microseconds, for any time at which the player runs."""
@@ -109,7 +109,7 @@ class MemorySource:
         """Call this when the player is gone."""
 
 
-class MeasuredMemory(MemorySource, ABC):
+class MeasuredMemory(MemorySource):
     """Memory that is measured from outside, while the player runs and after each window."""
 
     _clock = staticmethod(time.monotonic)

@@ -31,7 +31,7 @@ from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_memory import ReadCard, find_card
 from harness.gpu.gpu_nodes import Shown, require_gpus, shown_of
 from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
-from harness.inside import seccomp, zygote
+from harness.inside import zygote
 from harness.inside.inner_sandbox import PlayerSetup
 from harness.processes import cgroup, freezer, memory, other_work
 from harness.processes.other_work import OtherWork
@@ -79,21 +79,6 @@ class Program:
     starts_profiler: bool = False
 
 
-def find_faults() -> list[str]:
-    """Why bubblewrap does not work on this machine, each with the way out; empty if it works."""
-    if sys.platform != "linux" or not seccomp.supported():
-        return ["the sandbox needs Linux on x86-64 or arm64"]
-    if not shutil.which("bwrap"):
-        return ["bubblewrap is missing: apt install bubblewrap (or your system's package of that name)"]
-    if missing := [tool for tool in ("unshare", "setpriv", "mount") if os.geteuid() == 0 and not shutil.which(tool)]:
-        return [f"{', '.join(missing)} is missing: apt install util-linux mount"]
-    try:
-        _try_sandbox(shutil.which("bwrap"), os.geteuid())
-    except JudgeError as error:
-        return [f"the sandbox does not start here: {error}{bubblewrap.remedy()}"]
-    return []
-
-
 def _starts_core_handler() -> bool:
     """Whether the kernel starts the machine's handler of core dumps for a player: only a limit of 1 prevents that."""
     if resource.getrlimit(resource.RLIMIT_CORE)[1] != 0:
@@ -102,16 +87,6 @@ def _starts_core_handler() -> bool:
         return _CORE_PATTERN.read_bytes().startswith(b"|")
     except OSError:
         return True  # unknown
-
-
-@functools.cache
-def _try_sandbox(_program: str, _user: int) -> None:
-    """Start a sandbox and a player in it; once per process, if it works.  Raises JudgeError."""
-    with (
-        Sandbox("bubblewrap", memory_gib=1, warm=False) as sandbox,
-        sandbox.start_player(PlayerFiles(name="probe", files={})),
-    ):
-        pass
 
 
 def visible_gpus(device: Device, world_size: int = 1) -> Shown | None:
@@ -141,15 +116,6 @@ def _copy_players_side(folder: Path) -> None:
     for module in source.joinpath("inside").iterdir():
         if module.name.endswith(".py"):
             (inside / module.name).write_bytes(module.read_bytes())
-
-
-def choose_kind(wanted: str) -> SandboxKind:
-    """`auto` means bubblewrap.  Raises JudgeError if it does not work: the sandbox is never left out silently."""
-    if wanted == "none":
-        return "none"
-    if faults := find_faults():
-        raise JudgeError("; ".join(faults) + ". To run only your own code: --sandbox none")
-    return "bubblewrap"
 
 
 class Sandbox:

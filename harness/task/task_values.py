@@ -42,18 +42,21 @@ def find_file(folder: Path, source: str, tree: Path | None = None) -> Path:
     """Resolve a file named by a task, in its folder or elsewhere in the tasks tree around it.
 
     Args:
-        tree: default: the folder's parent.
+        tree: the only folder that files may come from.  Default: the tasks tree, the folder's parent.
 
     Raises:
         ValueError: it is outside the tree (by `..` or a link), missing, too large, or not a regular file.
     """
     if Path(source).is_absolute() or "\\" in source or not source.isprintable():
         raise ValueError(f"{source!r} must be a path relative to the task's folder, with /")
+    where = f"the tasks tree {folder.parent.name}/; copy the file into it"
+    if tree:
+        where = f"{tree.name}/, the only folder that files may come from"
     tree = tree or folder.parent
     try:
         path = (folder / source).resolve()
         if not path.is_relative_to(tree):
-            raise ValueError(f"'{source}' is outside the tasks tree {tree.name}/; copy the file into it")
+            raise ValueError(f"'{source}' is outside {where}")
         if not path.is_file():
             near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
             raise ValueError(f"no file '{source}'{near}")

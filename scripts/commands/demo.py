@@ -142,7 +142,7 @@ def _scratch_folder(out: Path | None) -> Iterator[Path]:
 
 def _wall_faults() -> str:
     """Why the sandbox does not work on this machine, and how to fix that; empty if it works."""
-    from harness.sandbox.sandbox import find_faults
+    from harness.sandbox.works_here import find_faults
 
     faults = "; ".join(find_faults())
     if faults:

@@ -58,7 +58,7 @@ def make_folder(task: Task, out: Path, language: str | None) -> Path:
         raise TaskError(f"{out} exists already; name a new folder with --out, or delete it first")
     contents = _contents(task, language)
     out.mkdir(parents=True, exist_ok=True)
-    # Not beside it: it may be the working directory, or a mount.
+    # Inside the folder: it may be the working directory or a mount, which cannot be replaced.
     with tempfile.TemporaryDirectory(prefix=".new-", dir=out) as workshop:
         lay_out(contents, Path(workshop))
         for made in list(Path(workshop).iterdir()):

@@ -26,7 +26,7 @@ def was_given(name: str) -> bool:
 
 
 def given_again(*names: str) -> list[str]:
-    """Those of these options of the running command that its command line names, for a suggested next call."""
+    """The named options that the user gave on the command line, as words for a suggested next call."""
     context = click.get_current_context()
     words: list[str] = []
     for option in context.command.params:

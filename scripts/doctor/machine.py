@@ -51,7 +51,8 @@ def _torch() -> Finding:
 def _sandbox() -> Finding:
     from harness.records.errors import JudgeError
     from harness.records.verdict import Foul
-    from harness.sandbox.sandbox import PlayerFiles, Sandbox, find_faults
+    from harness.sandbox.sandbox import PlayerFiles, Sandbox
+    from harness.sandbox.works_here import find_faults
 
     if faults := find_faults():
         return Finding("sandbox", MISSING, "no sandbox", "; ".join(faults))

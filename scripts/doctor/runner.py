@@ -118,7 +118,7 @@ def _credential_files(root: Path) -> list[Path] | None:
     """The files in the folder of credentials; None if this user may not look."""
     try:
         return list((root / "etc/pullrank/credential").iterdir())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError:
         return None

@@ -151,7 +151,7 @@ def _nearby(paths: Sequence[str]) -> str:
 
 def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
     """Check tasks in turn.  An error in one example becomes its outcome; the others are judged all the same."""
-    from harness.sandbox.sandbox import choose_kind
+    from harness.sandbox.works_here import choose_kind
     from harness.shared_sandbox import share_sandbox
 
     choose_kind(sandbox)  # Report a missing sandbox once, not for every example.

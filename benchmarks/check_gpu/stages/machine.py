@@ -117,7 +117,7 @@ def _try_sandbox(options: CheckOptions) -> ProbeAnswer:
     done = run_in_bubblewrap(options, ["true"])
     if done.returncode:
         return _failed(f"{done.stderr.strip() or f'exit code {done.returncode}'}{bubblewrap.remedy()}")
-    from harness.sandbox.sandbox import find_faults
+    from harness.sandbox.works_here import find_faults
 
     if faults := find_faults():
         return _failed("; ".join(faults))

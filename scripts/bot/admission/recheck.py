@@ -46,6 +46,8 @@ def require_as_requested(
         raise Refused(change.reason)
     if change != wanted:
         raise Refused(f"The pull request must change `{wanted.path}` and nothing else.")
+    if blob is None:
+        raise Refused("The file no longer exists. Push again.")
     found = require_plain(wanted, blob, competition)
     if found.sha != request.blob_sha or request.digest not in (None, sha256(source)):
         raise Refused("The file is not the one that was requested. Push again.")

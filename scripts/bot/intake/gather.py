@@ -142,7 +142,7 @@ def _was_refused(event: Event, pull: PullRequest, contents: PullContents, github
 
 
 def _origin_of(contents: PullContents, pull: PullRequest, competition: Competition, at: datetime) -> Origin | None:
-    """That the author submits this file here, at `at`; None if it has no fingerprint of its own."""
+    """This submission as an `Origin`, at `at`; None if it has no fingerprint of its own."""
     entry = find_entry(contents.files, pull.author, competition)
     assert isinstance(entry, SubmissionPath)
     mine = own_fingerprint(contents.source, entry.name, contents.given)
@@ -160,7 +160,7 @@ def _origin_of(contents: PullContents, pull: PullRequest, competition: Competiti
 
 
 def renew(facts: EventFacts, ledger: Ledger) -> EventFacts:
-    """The same facts, with what the files of the ledger that were read say now."""
+    """The same facts, read again from the files of the ledger that are checked out."""
     competition = replace(
         facts.competition, accounts=ledger.accounts().facts, moderated=Moderated.after(ledger.moderations())
     )

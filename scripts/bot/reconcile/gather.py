@@ -20,7 +20,10 @@ from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
-from scripts.bot.reconcile.plan import PATIENCE, HoldRow, RepositoryState, look_back
+from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
+from scripts.bot.reconcile.steps import (
+    HoldRow,
+)
 from scripts.bot.reconcile.unreviewed import find_unreviewed
 from scripts.bot.report.places import LedgerBoards, find_board
 from scripts.competition.settings import Merge as MergeSetting

@@ -23,7 +23,8 @@ from scripts.bot.intake.events import PullAction, PullEvent
 from scripts.bot.intake.intake import handle_event
 from scripts.bot.reconcile.foreign_pushes import find_foreign_pushes
 from scripts.bot.reconcile.gather import gather
-from scripts.bot.reconcile.plan import (
+from scripts.bot.reconcile.plan import plan
+from scripts.bot.reconcile.steps import (
     AskForJudging,
     ClosePull,
     DeleteComment,
@@ -37,7 +38,6 @@ from scripts.bot.reconcile.plan import (
     Step,
     StopRun,
     UpdateComment,
-    plan,
 )
 from scripts.bot.report.merging import MERGED, merge
 from scripts.bot.report.places import LedgerBoards, PlaceKind
