@@ -529,6 +529,38 @@ def test_an_output_buffer_is_distinguished_from_an_input_changed_in_place(tmp_pa
     assert in_place.returned(CASE).buffers == frozenset()
 
 
+ACCUMULATORS = {
+    "a sum": ("torch.zeros(size, dtype=torch.int64)", "data[1].add_(data[0])"),
+    "a sum of one number": ("torch.zeros(1)", "data[1].add_(data[0].sum())"),
+    "a product": ("torch.ones(size, dtype=torch.int64)", "data[1].mul_(data[0])"),
+    "a product of complex numbers": ("torch.ones(size, dtype=torch.complex64)", "data[1].mul_(data[0])"),
+    "a maximum": ("torch.zeros(size, dtype=torch.int64)", "data[1].clamp_(min=data[0])"),
+    "a maximum without sign": ("torch.zeros(size, dtype=torch.uint8)", "data[1].clamp_(min=data[0].to(torch.uint8))"),
+    "a maximum that ignores NaN": ("torch.zeros(size)", "torch.fmax(data[0].float(), data[1], out=data[1])"),
+    "a minimum": ("torch.full((size,), 100)", "data[1].clamp_(max=data[0])"),
+    "a conjunction": ("torch.ones(size, dtype=torch.bool)", "data[1].logical_and_(data[0] > 4)"),
+    "places": ("torch.arange(size)", "data[0][data[1]], data[1]"),
+    "a place to write to": ("torch.tensor([3])", "data[0].index_fill_(0, data[1], 0), data[1].add_(1)"),
+    "a number of repetitions": ("torch.tensor([3])", "data[0].repeat(int(data[1])), data[1]"),
+}
+
+
+@pytest.mark.parametrize(("begin", "answer"), ACCUMULATORS.values(), ids=ACCUMULATORS)
+def test_a_buffer_that_is_read_before_it_is_written_is_an_input(tmp_path: Path, begin: str, answer: str) -> None:
+    generate = f"def generate_input(size, seed):\n    return torch.randint(2, 9, (size,)), {begin}\n"
+    kernel = f"def ref_kernel(data):\n    return {answer}\n"
+    check = "def check_implementation(data, output):\n    return compare(output, ref_kernel(data), rtol=0.01, atol=0)\n"
+    assert not Reference(board(tmp_path, generate, kernel, check)).returned(CASE).buffers
+
+
+@pytest.mark.parametrize("dtype", ["bool", "complex64", "int8", "uint64", "float8_e4m3fn", "bfloat16"])
+@pytest.mark.parametrize("form", ["torch.zeros(size, dtype=dtype)", "torch.ones(2 * size).to(dtype)[1::2]"])
+def test_an_output_buffer_may_have_any_dtype_and_stride(tmp_path: Path, dtype: str, form: str) -> None:
+    generate = f"def generate_input(size, seed):\n    dtype = torch.{dtype}\n    return torch.randn(size), {form}\n"
+    kernel = "def ref_kernel(data):\n    return data[1].copy_(data[0].to(data[1].dtype))\n"
+    assert Reference(board(tmp_path, generate, kernel, CHECK)).returned(CASE) == Returned(frozenset({1}), ())
+
+
 def test_an_output_buffer_may_have_numbers_of_four_bits(tmp_path: Path) -> None:
     generate = """\
 def generate_input(size, seed):
