@@ -446,6 +446,22 @@ FAULTS = {
         (GENERATE, "def ref_kernel(data):\n    data += 1\n    return data * 2\n", CHECK),
         r"reference\.py:6: ref_kernel changes its input data; copy it first, or return it",
     ),
+    "a reference that adds a key to its input": (
+        (
+            "def generate_input(size, seed):\n    return {'x': torch.randn(size)}\n",
+            "def ref_kernel(data):\n    data['y'] = data['x'] * 2\n    return data['y']\n",
+            CHECK,
+        ),
+        r"reference\.py:5: ref_kernel adds values to its input; copy it first",
+    ),
+    "a reference that puts a list into its input": (
+        (
+            "def generate_input(size, seed):\n    return {'x': torch.randn(size), 'factor': 2}\n",
+            "def ref_kernel(data):\n    data['factor'] = [2]\n    return data['x'] * 2\n",
+            CHECK,
+        ),
+        r"reference\.py:5: ref_kernel adds values to its input; copy it first",
+    ),
     "a check that returns neither form": (
         (GENERATE, KERNEL, "def check_implementation(data, output):\n    return None\n"),
         r"reference\.py:8: check_implementation returns None; it must return str or \(bool, str\)",
@@ -502,6 +518,11 @@ SOUND = {
     "inputs with nan": (
         "def generate_input(size, seed):\n    return torch.cat([torch.randn(size), torch.tensor([float('nan')])])\n",
         KERNEL,
+        CHECK,
+    ),
+    "a reference that takes a value from its input": (
+        "def generate_input(size, seed):\n    return [torch.randn(size), 2]\n",
+        "def ref_kernel(data):\n    return data.pop() * data[0]\n",
         CHECK,
     ),
     "an output of views and scalars": (

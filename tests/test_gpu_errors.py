@@ -75,6 +75,15 @@ def test_a_kernel_fault_message_explains_it_and_warns_of_late_reporting(said: st
     assert foul.message.endswith("may have been launched before this line.") and "DSA" not in foul.message
 
 
+def test_a_kernel_fault_is_explained_also_if_a_later_line_begins_with_it() -> None:
+    wrapped = "backend='inductor' raised:\nAcceleratorError: CUDA error: misaligned address"
+    foul = raised("BackendCompilerFailed", wrapped + ASIDE)
+    begin = "line 7: BackendCompilerFailed: AcceleratorError: CUDA error: misaligned address: a kernel accessed"
+    assert foul.message.startswith(begin)
+    quoted = "My note\nsays that 'CUDA error: misaligned address' may appear"
+    assert explain(quoted) == quoted
+
+
 def test_other_errors_keep_their_text_and_unknown_device_errors_their_first_line() -> None:
     assert explain("two\nlines") == "two\nlines"
     assert explain("HIP error: unknown error\nmore").startswith("HIP error: unknown error. Kernels run asynchronously")

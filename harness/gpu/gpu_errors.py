@@ -17,7 +17,8 @@ _OUT_OF_MEMORY = re.compile(
     r"|out[ _]?of[ _]?memory|cudaErrorMemoryAllocation|(CUBLAS|CUDNN|CUFFT|CUSPARSE|CUSOLVER)_(STATUS_)?ALLOC_FAILED",
     re.IGNORECASE,
 )
-_IS_OF_A_DEVICE = re.compile(r"(?:CUDA|HIP)(?: driver)? error:")
+_OF_A_DEVICE = re.compile(r"(?:\A.*|^[ \t]*(?:\w+: )?)(?:CUDA|HIP)(?: driver)? error:.*", re.MULTILINE)
+"""The first line, or a later one that begins so: "backend='inductor' raised:" precedes the error itself."""
 
 _FAULTS = {
     "illegal memory access": "a kernel read or wrote outside its memory; check its bounds",
@@ -61,12 +62,12 @@ def is_out_of_memory(text: str) -> bool:
 
 def explain(text: str) -> str:
     """Explain a participant's error.  In a device error, replace the vendor's debugging advice by its meaning."""
-    if not _IS_OF_A_DEVICE.search(text):
+    if not (found := _OF_A_DEVICE.search(text)):
         return text
-    first = text.splitlines()[0].rstrip(".")
-    meaning = _meaning(first, _FAULTS)
+    error = found[0].strip().rstrip(".")
+    meaning = _meaning(error, _FAULTS)
     late = "Kernels run asynchronously, so the failing kernel may have been launched before this line."
-    return f"{first}: {meaning}. {late}" if meaning else f"{first}. {late}"
+    return f"{error}: {meaning}. {late}" if meaning else f"{error}. {late}"
 
 
 def explain_abort(log: str) -> str:

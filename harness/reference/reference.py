@@ -302,7 +302,11 @@ class Reference:
         output = self._call("ref_kernel", given)
         self._require_plain("ref_kernel", output)
         returned = {_storage(tensor) for tensor in tensors(output)}
-        for where, before, after in pairs(data, given, "data"):
+        try:
+            values = list(pairs(data, given, "data"))
+        except (LookupError, TypeError):
+            raise self._fault("ref_kernel", "adds values to its input; copy it first") from None
+        for where, before, after in values:
             # A changed tensor that is also returned is an output buffer, so the change is intended.
             is_buffer = isinstance(after, torch.Tensor) and _storage(after) in returned
             if not is_buffer and not is_same(before, after):
