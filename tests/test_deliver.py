@@ -15,7 +15,7 @@ from scripts.ledger.description import find_description
 from scripts.ledger.moderation import Action, Moderation
 from scripts.ledger.request import EndState, Request
 from tests.competition import FASTER, SOURCE, Scene, digest_of, judgement_of, of_its_board, path_of, two_boards, zipped
-from tests.github_server import Pull
+from tests.github_server import Failure, Pull
 from tests.github_server import Run as WorkflowRun
 
 
@@ -74,6 +74,17 @@ def test_a_repeated_delivery_posts_nothing_new(scene: Scene) -> None:
     assert scene.comment(pull.number) == before
     assert [one.annotations for one in scene.world.checks.values()] == annotations
     assert (len(scene.judgements()), len(scene.checks()), len(scene.runs("publish.yml"))) == (1, 1, 1)
+
+
+def test_a_repeated_delivery_publishes_the_merge_that_failed_before(scene: Scene) -> None:
+    pull = opened(scene)
+    (run,) = scene.runs()
+    assert scene.resolve(run) == 0
+    scene.judge(run, scene.honest())
+    scene.server.fail("PUT */merge", Failure(status=422))
+    assert scene.report(run) == 3 and not pull.merged_at
+    assert scene.report(run) == 0 and pull.merged_at
+    assert len(scene.runs("publish.yml")) == 2
 
 
 def test_a_wrong_answer_is_reported_with_its_numbers_and_not_merged(scene: Scene) -> None:

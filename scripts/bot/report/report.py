@@ -109,7 +109,7 @@ def run(
     try:
         done = merge(due, of_pull, moderated, context) if due else ""
     finally:  # A row needs no merge.
-        if not outcome.is_known and (done == MERGED or (request.is_ranked and outcome.is_accepted)):
+        if done == MERGED or (request.is_ranked and outcome.is_accepted and not outcome.is_known):
             start_workflow(github, PUBLISH_WORKFLOW, {}, context.default_branch)
     said.append(done)
     return "; ".join(filter(None, said))
