@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 from harness.gpu.gpu_nodes import GpuNode
 from harness.processes.freezer import find_cgroup
+from harness.sandbox import sandbox
 from harness.sandbox.works_here import find_faults
 from scripts.cli import run
 from scripts.doctor.finding import Availability
-from scripts.doctor.machine import _browser, _compute_mode, _freezer, _gpus, _memory, examine
+from scripts.doctor.machine import _browser, _compute_mode, _core_dumps, _freezer, _gpus, _memory, examine
 
 ROOT = Path(__file__).parent.parent
 
@@ -36,6 +38,14 @@ def test_the_exit_code_and_findings_show_whether_this_machine_can_judge(capsys):
     assert (states["memory"] == "ok") is (group is not None and group.limits_memory)
     if group:
         group.remove()
+
+
+@pytest.mark.parametrize(("pattern", "state"), [("|/handler %p", Availability.LIMITED), ("core", Availability.OK)])
+def test_a_crash_that_starts_a_program_of_the_machine_is_reported(pattern, state, monkeypatch, tmp_path):
+    (tmp_path / "core_pattern").write_text(f"{pattern}\n")
+    monkeypatch.setattr(sandbox, "_CORE_PATTERN", tmp_path / "core_pattern")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (0, 0))
+    assert _core_dumps().state is state
 
 
 def test_a_torch_that_cannot_be_imported_is_missing(tmp_path):

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.gpu import gpu_nodes
 from harness.gpu.device import CPU, CUDA
 from harness.gpu.gpu_nodes import GpuNode, assigned, find_driver_library, find_faults, find_gpus, shown_of
-from harness.records.errors import JudgeError
+from harness.records.errors import NoGpuError
 from harness.sandbox import bubblewrap
 from harness.sandbox.sandbox import visible_gpus
 
@@ -257,12 +258,20 @@ def test_a_gpu_partitioned_into_mig_slices_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["MIG-5b36b802-0ab0-5f37-af2d-ac23f40ef62d", f"MIG-{UUIDS[0]}/7/0"])
 def test_a_judge_assigned_a_mig_slice_asks_for_a_whole_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", f"0, {name}")
-    with pytest.raises(JudgeError, match=rf"assigned {name}: MIG slices are not supported; give the judge a whole"):
+    with pytest.raises(NoGpuError, match=rf"assigned {name}: MIG slices are not supported; give the judge a whole"):
         visible_gpus(CUDA)
+
+
+def test_a_judge_assigned_too_few_gpus_says_how_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = find_gpus(nvidia(tmp_path))
+    monkeypatch.setattr(gpu_nodes, "find_gpus", lambda: gpus)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    with pytest.raises(NoGpuError, match="the task needs 3 GPUs, but only 2 are assigned"):
+        visible_gpus(CUDA, 3)
 
 
 @pytest.mark.skipif(bool(find_gpus()), reason="there is a GPU here")
 def test_a_machine_without_a_gpu_is_refused_before_judging() -> None:
     assert visible_gpus(CPU) is None
-    with pytest.raises(JudgeError, match="no GPU found on this machine"):
+    with pytest.raises(NoGpuError, match="no GPU found on this machine"):
         visible_gpus(CUDA)

@@ -18,7 +18,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
-from harness.records.errors import JudgeError, NoGpuError
+from harness.records.errors import NoGpuError
 
 Vendor = Literal["nvidia", "amd"]
 
@@ -195,9 +195,9 @@ def read_text(path: Path) -> str:
 
 
 def require_gpus(world_size: int = 1) -> list[GpuNode]:
-    """The first `world_size` GPUs assigned to the judge.  Raises JudgeError if there are fewer."""
+    """The first `world_size` GPUs assigned to the judge.  Raises NoGpuError if there are fewer."""
     if named := find_slice(os.environ):
-        raise JudgeError(f"the judge is assigned {named[:60]}: {NO_MIG}")
+        raise NoGpuError(f"the judge is assigned {named[:60]}: {NO_MIG}")
     gpus = assigned(find_gpus(), os.environ)
     if not gpus:
         raise NoGpuError(
@@ -205,7 +205,7 @@ def require_gpus(world_size: int = 1) -> list[GpuNode]:
             "CUDA_VISIBLE_DEVICES names none of them; load the driver, or give the container the GPU's devices"
         )
     if len(gpus) < world_size:
-        raise JudgeError(
+        raise NoGpuError(
             f"the task needs {world_size} GPUs, but only {len(gpus)} are assigned to the judge on this machine: give "
             "the board the runner label of machines with enough GPUs"
         )

@@ -38,7 +38,7 @@ class JudgeError(PullRankError):
 
 
 class NoGpuError(JudgeError):
-    """This machine has no GPU, and the board is for one."""
+    """This machine has fewer GPUs than the board needs, so the same call would fail again."""
 
 
 class MemoryShortage(JudgeError):

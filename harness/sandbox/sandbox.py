@@ -79,7 +79,7 @@ class Program:
     starts_profiler: bool = False
 
 
-def _starts_core_handler() -> bool:
+def starts_core_handler() -> bool:
     """Whether the kernel starts the machine's handler of core dumps for a player: only a limit of 1 prevents that."""
     if resource.getrlimit(resource.RLIMIT_CORE)[1] != 0:
         return False
@@ -199,7 +199,7 @@ class Sandbox:
             self._cleanup.callback(self._remove_cgroup)
         else:
             self.missing.append("a cgroup v2 freezer (signals stop the players)")
-        if self.is_sandboxed and _starts_core_handler():
+        if self.is_sandboxed and starts_core_handler():
             self.missing.append("a hard limit of core dumps above 0 (a crash starts a program of the machine as root)")
         if not self.has_core_of_its_own:
             self.missing.append("a core for each side (times are imprecise)")

@@ -31,7 +31,7 @@ def examine() -> list[Finding]:
     """All findings; without torch, checks that need it are skipped."""
     findings = [Finding("Python", OK, f"{platform.python_version()} in {sys.prefix}"), _torch()]
     if findings[-1].state is OK:
-        findings += [_sandbox(), *_cgroups()]
+        findings += [_sandbox(), _core_dumps(), *_cgroups()]
     return [*findings, _user(), _cores(), *_quiet(), *map(_compiler, _COMPILERS), *_gpus(), _browser()]
 
 
@@ -100,6 +100,14 @@ _DELEGATION = (
     "a delegated cgroup: systemd-run --user --scope -p Delegate=yes pullrank ..., or in a service's unit Delegate=yes "
     "and DelegateSubgroup=judge"
 )
+
+
+def _core_dumps() -> Finding:
+    from harness.sandbox.sandbox import starts_core_handler
+
+    fault = "the hard limit is 0: a player that crashes starts a program of this machine as root"
+    remedy = "a limit of 1: LimitCORE=1 for a service, `ulimit -Hc 1` in root's shell"
+    return check("core dumps", fault if starts_core_handler() else "", "a crash starts no program", remedy, LIMITED)
 
 
 def _cgroups() -> Iterator[Finding]:
