@@ -188,7 +188,8 @@ def greedy(tmp_path):
     with (folder / "reference.py").open("a") as file:
         file.write(GREEDY.replace("FLAG", str(folder / "greedy")))
     board = load_task(folder).board("CPU")
-    return replace(board, limits=replace(board.limits, memory_gib=0.5))
+    # A machine whose memory is new to it took more than ten seconds to write three gigabytes.
+    return replace(board, limits=replace(board.limits, memory_gib=0.5, compile_timeout_s=60))
 
 
 def judged(board, source):
