@@ -508,6 +508,31 @@ def test_text_from_a_hostile_site_cannot_control_the_terminal(season, capsys) ->
             assert "pwned" in shown and not re.search("[\x1b\u202e]", shown)
 
 
+@pytest.mark.parametrize(
+    ("first", "others", "code"), [(5e-324, 1.0, 2), (1.0, 1e308, 2), (1e-30, 1e30, 0), (1e30, 1e-30, 0)]
+)
+def test_extreme_times_of_a_hostile_site_cause_no_internal_error(season, capsys, first, others, code) -> None:
+    board = json.loads((season / "_site/matmul/H100/board.json").read_text())
+    index = (season / "_site/index.json").read_bytes()
+    for number, row in enumerate(board["rows"]):
+        time = others if number else first
+        row["score_us"] = {"value": time, "low": time, "high": time}
+        for case in row["cases"]:
+            case["time_us"] = row["score_us"]
+
+    class Handler(hostile(b"")):  # type: ignore[misc]
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(index if self.path.endswith("index.json") else json.dumps(board).encode())
+
+    one, other = (row["login"] for row in board["rows"][:2])
+    with serving(Handler) as url:
+        for words in (["board", "matmul"], ["compare", one, other, "--task", "matmul"], ["history", "matmul"]):
+            said = printed(capsys, *words, "--gpu", "H100", "--site", url, code=code)
+            assert ("is not a file of a PullRank site" in said) is bool(code) and "internal error" not in said
+
+
 def test_a_record_that_saves_all_of_the_time_is_refused(season) -> None:
     board = json.loads((season / "_site/matmul/H100/board.json").read_text())
     board["records"][-1]["gain"] = 1.0

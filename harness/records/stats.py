@@ -13,8 +13,9 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from statistics import NormalDist, median
+from typing import Annotated
 
-from pydantic import PositiveFloat, model_validator
+from pydantic import Field, model_validator
 
 from harness.records.fields import Model
 
@@ -52,12 +53,16 @@ __all__ = [
 ]  # fmt: skip
 
 
+Bounded = Annotated[float, Field(ge=1e-30, le=1e30)]
+"""A positive number whose products and quotients with a few others are still finite and positive."""
+
+
 class Interval(Model):
     """An estimate and its 95 % interval; `low <= value <= high`, all positive."""
 
-    value: PositiveFloat
-    low: PositiveFloat
-    high: PositiveFloat
+    value: Bounded
+    low: Bounded
+    high: Bounded
 
     @model_validator(mode="after")
     def _is_ordered(self) -> Interval:
