@@ -113,7 +113,7 @@ def cli() -> None:
 def run(arguments: Sequence[str] | None = None, command: click.Command = cli) -> int:
     """Run one command line, report errors on stderr, and return the exit code."""
     try:
-        code = command.main(arguments, prog_name="pullrank", standalone_mode=False) or 0
+        code = command.main(arguments, prog_name="pullrank" if command is cli else None, standalone_mode=False) or 0
         if sys.stdout:  # None if the caller closed it
             sys.stdout.flush()
         return code

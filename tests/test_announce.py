@@ -910,6 +910,17 @@ def test_the_announcer_waits_out_a_short_rate_limit(
     assert min(waits_s) >= discord.asks_to_wait_s
 
 
+@pytest.mark.parametrize("asks_s", [10**400, None, "soon"])
+def test_the_header_of_a_rate_limit_counts_if_its_body_has_no_usable_wait(
+    cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], asks_s: Any
+) -> None:
+    wanted, now = due_now
+    discord.asks_to_wait_s = asks_s
+    discord.faults = ["", "", "429"]
+    cup.announce(now, patience_s=5.0)
+    assert set(discord.titles()) == wanted
+
+
 def test_a_long_rate_limit_is_left_to_the_next_run(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime]
 ) -> None:

@@ -193,7 +193,7 @@ def _object_of(answer: HttpResponse) -> dict[str, Any]:
     """The JSON object in a refusal; empty if it has none."""
     try:
         said = json.loads(answer.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
 
@@ -203,7 +203,7 @@ def _wait_of(said: dict[str, Any], answer: HttpResponse) -> float:
     for value in (said.get("retry_after"), answer.headers.get("Retry-After")):
         try:
             wait_s = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             continue
         if 0 <= wait_s < 1e9:
             return wait_s + 0.1
