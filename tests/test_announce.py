@@ -910,7 +910,7 @@ def test_the_announcer_waits_out_a_short_rate_limit(
     assert min(waits_s) >= discord.asks_to_wait_s
 
 
-@pytest.mark.parametrize("asks_s", [10**400, None, "soon"])
+@pytest.mark.parametrize("asks_s", [10**400, None, "soon"], ids=["a huge one", "none", "a word"])
 def test_the_header_of_a_rate_limit_counts_if_its_body_has_no_usable_wait(
     cup: Cup, discord: Discord, due_now: tuple[set[str], datetime], asks_s: Any
 ) -> None:
