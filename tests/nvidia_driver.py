@@ -38,8 +38,11 @@ template <typename T> static int tell(const char* what, T* answer) {
 
 extern "C" {
 int nvmlInit_v2() { return 0; }
-int nvmlDeviceGetCount_v2(unsigned* count) { *count = 2; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) { *device = (void*)(index + 1ul); return 0; }
+int nvmlDeviceGetCount_v2(unsigned* count) { *count = 3; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+    *device = (void*)(unsigned long)index;
+    return index ? 0 : 4;  // NVML_ERROR_NO_PERMISSION: the first GPU is not in this container
+}
 int nvmlDeviceGetMinorNumber(void* device, unsigned* minor) { *minor = device == (void*)1 ? 3 : 0; return 0; }
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
     *device = (void*)2;

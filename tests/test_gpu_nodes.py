@@ -4,11 +4,12 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.gpu import gpu_nodes
+from harness.gpu import cuda, gpu_nodes
 from harness.gpu.device import CPU, CUDA
 from harness.gpu.gpu_nodes import GpuNode, assigned, find_driver_library, find_faults, find_gpus, shown_of
 from harness.records.errors import NoGpuError
@@ -92,7 +93,7 @@ def test_a_uuid_unknown_to_the_driver_is_left_out(tmp_path: Path) -> None:
         ({"CUDA_VISIBLE_DEVICES": "2"}, "/dev/nvidia10"),
         ({"CUDA_VISIBLE_DEVICES": "1,0"}, "/dev/nvidia0"),
         ({"CUDA_VISIBLE_DEVICES": UUIDS[1]}, "/dev/nvidia0"),
-        ({"ROCR_VISIBLE_DEVICES": "1"}, "/dev/nvidia0"),
+        ({"ROCR_VISIBLE_DEVICES": "1"}, "/dev/nvidia1"),
         ({"CUDA_VISIBLE_DEVICES": "3"}, None),
         ({"CUDA_VISIBLE_DEVICES": ""}, None),
         ({"CUDA_VISIBLE_DEVICES": "-1"}, None),
@@ -120,6 +121,40 @@ def test_a_task_for_several_gpus_gets_all_that_the_variable_names(
 ) -> None:
     found = assigned(find_gpus(nvidia(tmp_path)), environment)
     assert [gpu.node for gpu in found] == [f"/dev/{node}" for node in nodes]
+
+
+@pytest.mark.parametrize(
+    ("environment", "nodes"),
+    [
+        ({}, ["renderD129", "renderD128"]),
+        ({"ROCR_VISIBLE_DEVICES": "1"}, ["renderD128"]),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, ["renderD128"]),
+        ({"HIP_VISIBLE_DEVICES": "1", "CUDA_VISIBLE_DEVICES": "0"}, ["renderD128"]),
+        ({"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0"}, ["renderD128"]),
+        ({"ROCR_VISIBLE_DEVICES": "1,0", "CUDA_VISIBLE_DEVICES": "1"}, ["renderD129"]),
+        ({"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "1"}, []),
+    ],
+)
+def test_hip_chooses_among_the_gpus_that_rocr_has_chosen(
+    tmp_path: Path, environment: dict[str, str], nodes: list[str]
+) -> None:
+    found = assigned(find_gpus(amd(tmp_path)), environment)
+    assert [gpu.node for gpu in found] == [f"/dev/dri/{node}" for node in nodes]
+
+
+def test_the_referee_sees_only_the_assigned_amd_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = [replace(gpu, id=f"GPU-{number:016x}") for number, gpu in enumerate(find_gpus(amd(tmp_path)))]
+    monkeypatch.setattr(cuda, "find_gpus", lambda: gpus)
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    cuda._select_gpus(1)
+    chosen = {name: os.environ.get(name) for name in gpu_nodes.CHOOSING}
+    assert chosen == {
+        "ROCR_VISIBLE_DEVICES": gpus[1].id, "HIP_VISIBLE_DEVICES": None, "CUDA_VISIBLE_DEVICES": None
+    }  # fmt: skip
+    assert assigned(gpus, os.environ) == [gpus[1]]
 
 
 def test_several_gpus_reach_the_player_together(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def _end(number: int, _: FrameType | None) -> NoReturn:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, _end)
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as the judge: by default, the fastest GPU comes first
     with os.fdopen(os.dup(1), "w") as result:
         os.dup2(2, 1)
         run, options = pickle.load(sys.stdin.buffer)  # noqa: S301

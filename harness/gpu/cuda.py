@@ -17,7 +17,7 @@ import torch
 
 from harness.gpu import cpu, gpu_facts
 from harness.gpu.gpu_errors import advise
-from harness.gpu.gpu_nodes import assigned, find_gpus
+from harness.gpu.gpu_nodes import CHOOSING, assigned, find_gpus
 from harness.inside.gpu_staging import Sweep
 from harness.records.errors import JudgeError
 
@@ -48,6 +48,8 @@ def _select_gpus(count: int) -> None:
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as the kernel numbers them, not the fastest first
     gpus = assigned(find_gpus(), os.environ)[:count]
     if gpus and all(gpu.id for gpu in gpus):
+        for name in CHOOSING:  # HIP's would choose among these GPUs once more
+            os.environ.pop(name, None)
         name = "ROCR_VISIBLE_DEVICES" if gpus[0].vendor == "amd" else "CUDA_VISIBLE_DEVICES"
         os.environ[name] = ",".join(gpu.id for gpu in gpus)
 

@@ -31,7 +31,13 @@ _LOADER_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr
 """The loader's default folders."""
 _DRIVER_FOLDERS = ("usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/wsl/lib", "run/opengl-driver/lib")
 """The driver's libraries in containers, WSL and NixOS."""
-_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+_CHOICES: Mapping[Vendor, tuple[tuple[str, ...], ...]] = {
+    "nvidia": (("CUDA_VISIBLE_DEVICES",),),
+    "amd": (("ROCR_VISIBLE_DEVICES",), ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")),
+}
+"""The variables by which a vendor's libraries choose GPUs.  The first that is set counts; HIP chooses among the GPUs
+that ROCr has chosen, and numbers them anew."""
+CHOOSING = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _CONTROL = 255
 """The minor of /dev/nvidiactl."""
 _ACCESS_REMEDIES: Mapping[Vendor, str] = {
@@ -91,17 +97,21 @@ def _amd(root: Path) -> Iterator[GpuNode]:
 
 
 def assigned(gpus: list[GpuNode], environment: Mapping[str, str]) -> list[GpuNode]:
-    """The GPUs assigned to the judge, in the variable's order.  As in CUDA, an unknown name ends the list."""
-    for name in _VARIABLES:
-        if name in environment:
-            named = (_named(wanted.strip(), gpus) for wanted in environment[name].split(","))
-            return list(dict.fromkeys(gpu for gpu in takewhile(lambda gpu: gpu is not None, named) if gpu))
+    """The GPUs assigned to the judge, in the variables' order.  As in CUDA, an unknown name ends the list."""
+    for names in _CHOICES[gpus[0].vendor] if gpus else ():
+        if name := next((name for name in names if name in environment), ""):
+            gpus = _chosen(environment[name], gpus)
     return gpus
+
+
+def _chosen(names: str, gpus: list[GpuNode]) -> list[GpuNode]:
+    named = (_named(wanted.strip(), gpus) for wanted in names.split(","))
+    return list(dict.fromkeys(gpu for gpu in takewhile(lambda gpu: gpu is not None, named) if gpu))
 
 
 def find_slice(environment: Mapping[str, str]) -> str:
     """The first MIG slice that a variable names instead of a whole GPU; "" if there is none."""
-    named = (wanted.strip() for name in _VARIABLES for wanted in environment.get(name, "").split(","))
+    named = (wanted.strip() for name in CHOOSING for wanted in environment.get(name, "").split(","))
     return next((wanted for wanted in named if wanted.startswith("MIG-")), "")
 
 

@@ -55,9 +55,10 @@ class Nvml:
             return device
         _require(self._library.nvmlDeviceGetCount_v2(ctypes.byref(count)))
         for index in range(count.value):
-            _require(self._library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)))
-            _require(self._library.nvmlDeviceGetMinorNumber(device, ctypes.byref(minor)))
-            if gpu.node == f"/dev/nvidia{minor.value}":
+            # It counts all of the machine's GPUs, also those that a container may not open.
+            is_open = not self._library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device))
+            is_known = is_open and not self._library.nvmlDeviceGetMinorNumber(device, ctypes.byref(minor))
+            if is_known and gpu.node == f"/dev/nvidia{minor.value}":
                 return device
         raise OSError(f"NVML does not know {gpu.node}")
 

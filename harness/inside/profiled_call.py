@@ -18,6 +18,11 @@ import torch
 
 from harness.inside.protocol import MAX_OPERATIONS
 
+_OWN_WORK = frozenset((
+    "Activity Buffer Request", "Buffer Flush", "Command Buffer Full", "Context Sync", "Lazy Function Loading",
+    "Runtime Triggered Module Loading",
+))  # fmt: skip
+"""CUPTI's own work, and waiting, among the operations of a GPU."""
 _MAX_NAME = 200
 """Names can be long: C++ spells out every template argument."""
 
@@ -41,7 +46,7 @@ def profile_call(kernel: Callable[[Any], Any], data: Any, device: str) -> tuple[
         if is_gpu:
             torch.cuda.synchronize()
         call_us = (time.perf_counter_ns() - start) / 1e3
-    rows = [_row(event) for event in profile.key_averages()]
+    rows = [_row(event) for event in profile.key_averages() if event.key not in _OWN_WORK]
     rows = sorted((row for row in rows if row[3] > 0), key=lambda row: -row[3])
     return output, {"call_us": call_us, "operations": rows[:MAX_OPERATIONS]}
 

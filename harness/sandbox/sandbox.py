@@ -29,7 +29,7 @@ from typing import Literal, Self
 
 from harness.gpu.device import CPU, Device
 from harness.gpu.gpu_memory import ReadCard, find_card
-from harness.gpu.gpu_nodes import Shown, require_gpus, shown_of
+from harness.gpu.gpu_nodes import CHOOSING, Shown, require_gpus, shown_of
 from harness.gpu.gpu_nodes import find_faults as find_gpu_faults
 from harness.inside import zygote
 from harness.inside.inner_sandbox import PlayerSetup
@@ -305,6 +305,9 @@ class Sandbox:
         environment = {key: value.replace("/cache", scratch) for key, value in sandboxed.items()}
         if not self._gpu:  # torch's compiler would start CUDA in the warm parent, and no fork of it could use CUDA
             environment["CUDA_VISIBLE_DEVICES"] = ""
+        elif chosen := {name: os.environ[name] for name in CHOOSING if name in os.environ}:
+            # The numbers of GPUs without an id are those in the sandbox, and here all GPUs are visible.
+            environment = {name: value for name, value in environment.items() if name not in CHOOSING} | chosen
         return environment | path | {"HOME": scratch, "TMPDIR": scratch}
 
     def _python(self, code: str, options: Mapping[str, object]) -> list[str]:
