@@ -29,7 +29,7 @@ from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
 from harness.records.profile import CpuCounters, Operation, Profile
 from harness.records.provenance import harness_digest
-from harness.records.stats import is_faster
+from harness.records.stats import DUEL_LOOKS, fewest_blocks
 from harness.records.times import Duel, DuelCase, Run, Timing, duel_ratio
 from harness.records.verdict import Verdict
 from harness.task.task import Board, load_task
@@ -145,18 +145,21 @@ def judgement_of(
     return Judgement(**(fields | changes))
 
 
-def duel_with(opponent: str, source: bytes, ratio: float) -> Duel:
-    """A duel of sixteen runs a side: below 1, the challenger was faster."""
+def duel_with(opponent: str, source: bytes, ratio: float, earlier: int = 0) -> Duel:
+    """A duel of as few blocks as can be won: below 1, the challenger was faster."""
+    blocks = next(look for look in DUEL_LOOKS if look >= fewest_blocks(earlier))
     challenger, champion = (
-        tuple(Run(order=n, warmups_us=(), samples_us=(us,), seeds=(n,)) for n in range(16))
+        tuple(Run(order=n, warmups_us=(), samples_us=(us,), seeds=(n,)) for n in range(2 * blocks))
         for us in (100 * ratio, 100.0)
     )
     board = the_board()
     cases = tuple(
         DuelCase(params=dict(case.params), challenger=challenger, champion=champion) for case in board.benchmarks
     )
-    found = duel_ratio(cases, board.ranking_by)
-    return Duel(opponent=opponent, opponent_digest=digest_of(source), cases=cases, ratio=found, won=is_faster(found))
+    found, won = duel_ratio(cases, board.ranking_by, earlier), ratio < 1
+    return Duel(
+        opponent=opponent, opponent_digest=digest_of(source), cases=cases, ratio=found, won=won, earlier=earlier
+    )
 
 
 def zipped(content: bytes | str, name: str = "judgement.json", **more: bytes) -> bytes:

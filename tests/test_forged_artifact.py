@@ -62,7 +62,9 @@ class Honest:
 def by_the_referee() -> Honest:
     request = asked(Mode.RANKED)
     return Honest(
-        judgement=judgement_of(request, URL, duel=duel_with("bob", b"theirs", 0.8)), request=request, board=the_board()
+        judgement=judgement_of(request, URL, duel=duel_with("bob", b"theirs", 0.8, earlier=1)),
+        request=request,
+        board=the_board(),
     )
 
 
@@ -304,6 +306,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "duel.opponent": ("nobody", TAKEN),
     "duel.opponent_digest": ("e" * 64, TAKEN),
     "duel.won": (False, REFUSED),
+    "duel.earlier": (99, REFUSED),
     "forfeit.opponent": ("mallory", TAKEN),
     "forfeit.opponent_digest": ("0" * 64, TAKEN),
     "forfeit.verdict": ("JE", REFUSED),

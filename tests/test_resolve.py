@@ -33,6 +33,7 @@ from scripts.github.pulls import ACTIONS_BOT, BlobInfo, ChangedFile
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Action, KnownAccount, Moderation
 from scripts.ledger.request import Ending, EndState, Request, make_id
+from tests.competition import duel_with
 from tests.github_server import Failure, GitHubServer, Pull, User, World
 
 ROOT = Path(__file__).parent.parent
@@ -455,6 +456,21 @@ def test_a_bundle_carries_the_champion_from_its_judged_commit(scene):
     assert champion.submission.user_id == judgement.submission.user_id
     assert champion.nominal_us == (100.0,) * len(judgement.benchmarks)
     assert champion.score.value == pytest.approx(100.0)
+
+
+def test_a_champion_knows_how_many_duels_of_the_author_had_no_result(scene):
+    scene.crown()
+    mine = first_place("ada", scene.ada.id, scene.pull.number, scene.pull.head_sha, SOURCE)
+    theirs = first_place("eve", 99, scene.pull.number, scene.pull.head_sha, SOURCE)
+    even, slower = duel_with("ben", THEIRS, 1.0), duel_with("ben", THEIRS, 1.1)
+    another = duel_with("ben", b"# an earlier file", 1.0)
+    for number, (judgement, duel) in enumerate(
+        [(mine, even), (mine, slower), (mine, another), (mine, even), (theirs, even)]
+    ):
+        lost = judgement.model_copy(update={"duel": duel, "finished_at": NOW + timedelta(hours=number + 1)})
+        scene.ledger.append(lost, f"r{number + 10}")
+    champion = scene.bundle(scene.ask()).champion
+    assert champion and (champion.submission.login, champion.earlier) == ("ben", 2)
 
 
 def test_a_champion_whose_commit_is_gone_gets_no_duel(scene):

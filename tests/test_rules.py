@@ -1,6 +1,7 @@
 """Rules of the game that need no player: which duels, seeds, orders and durations."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -86,6 +87,18 @@ def test_a_block_is_played_in_mirrored_order() -> None:
     blocks.play()
     blocks.play()
     assert "".join(order) == "ABBAABBA"
+
+
+@pytest.mark.parametrize(("ours_us", "earlier", "blocks"), [(200.0, 0, 8), (200.0, 1, 16), (400.0, 1, 8)])
+def test_after_a_duel_without_a_result_the_next_needs_more_blocks_to_be_won(
+    ours_us: float, earlier: int, blocks: int
+) -> None:
+    def ours(place: int) -> Windows:
+        return replace(plays("A", [])(place), windows_us=(ours_us,) * (WARMUPS + SAMPLES))
+
+    case = Blocks({}, ours, plays("B", []), 1.0)
+    play_until_decided([case], "geom", (8, 16, 32), earlier, has_time=lambda *_: True, on_block=lambda *_: None)
+    assert case.case.blocks == blocks
 
 
 @pytest.mark.parametrize(("room", "blocks"), [(1.5, 8), (2.0, 16)])

@@ -17,6 +17,7 @@ from harness.records.stats import (
     _signed_rank_skip,
     beats,
     duel_interval,
+    fewest_blocks,
     is_decided,
     is_faster,
     ratio_interval,
@@ -139,12 +140,14 @@ def test_the_interval_covers_the_truth_in_95_percent_of_simulations(
     assert covered / runs > 0.94
 
 
-def looked_at(noise: random.Random, error: Callable[[random.Random], float], truth: float = 1) -> Interval:
+def looked_at(
+    noise: random.Random, error: Callable[[random.Random], float], truth: float = 1, earlier: int = 0
+) -> Interval:
     """A duel's ratio, block after block, until a look decides."""
     ratios: list[float] = []
-    for look in DUEL_LOOKS:
+    for look in (look for look in DUEL_LOOKS if look >= fewest_blocks(earlier)):
         ratios += [truth * math.exp(error(noise)) for _ in range(look - len(ratios))]
-        ratio = duel_interval(ratios)
+        ratio = duel_interval(ratios, earlier)
         if is_decided(ratio):
             break
     return ratio
@@ -156,6 +159,25 @@ def test_repeated_looks_give_an_equal_challenger_no_extra_chance(error: Callable
     ratios = [looked_at(noise, error) for _ in range(runs)]
     assert sum(map(is_faster, ratios)) / runs < 0.025
     assert sum(ratio.low > 1 or ratio.high < 1 for ratio in ratios) / runs < 0.05
+
+
+def test_an_author_with_an_equal_file_does_not_win_one_of_many_duels_by_luck() -> None:
+    noise, authors, duels = random.Random(5511), 120, 20
+    wins = [any(is_faster(looked_at(noise, normal, earlier=n)) for n in range(duels)) for _ in range(authors)]
+    assert sum(wins) / authors < 0.1
+
+
+@pytest.mark.parametrize(("earlier", "blocks"), [(0, 8), (1, 10), (9, 14), (1000, 28)])
+def test_a_later_duel_needs_blocks_enough_for_its_confidence(earlier: int, blocks: int) -> None:
+    error = 0.0125 / (earlier + 1) ** 2
+    assert fewest_blocks(earlier) == blocks and 2 * 0.5**blocks <= error
+    assert blocks == DUEL_LOOKS[0] or 2 * 0.5 ** (blocks - 1) > error
+
+
+def test_a_much_faster_file_wins_its_hundredth_duel() -> None:
+    noise = random.Random(2146)
+    won = sum(is_faster(looked_at(noise, lambda noise: noise.gauss(0, 0.08), 0.9, 99)) for _ in range(300))
+    assert won / 300 >= 0.95
 
 
 def test_a_gain_of_10_percent_wins_95_percent_of_noisy_duels() -> None:

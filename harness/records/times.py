@@ -31,10 +31,10 @@ from harness.records.fields import (
     omitted,
 )
 from harness.records.stats import (
-    DUEL_LOOKS,
     MIN_PAIRS,
     Interval,
     duel_interval,
+    fewest_blocks,
     is_faster,
     median,
     ratio_interval,
@@ -250,13 +250,17 @@ class Duel(Model):
     cases: tuple[DuelCase, ...] = Field(min_length=1)
     ratio: Interval
     won: bool
+    earlier: Annotated[
+        int,
+        Field(ge=0, le=10**6, description="undecided duels of the same author against this file before"),
+    ] = Field(default=0, exclude_if=omitted)
 
     @model_validator(mode="after")
     def _is_won_as_it_says(self) -> Self:
         blocks = {case.blocks for case in self.cases}
         if len(blocks) > 1:
             raise ValueError("a duel needs the same number of blocks for each case")
-        if self.won != (is_faster(self.ratio) and min(blocks) >= DUEL_LOOKS[0]):
+        if self.won != (is_faster(self.ratio) and min(blocks) >= fewest_blocks(self.earlier)):
             raise ValueError("the winner of the duel does not match its ratio")
         return self
 
@@ -287,10 +291,10 @@ def _require_one_estimator(*sides: Sequence[Run]) -> None:
         raise ValueError("runs of one case need estimators of the same method")
 
 
-def duel_ratio(cases: Sequence[DuelCase], ranking_by: str) -> Interval:
+def duel_ratio(cases: Sequence[DuelCase], ranking_by: str, earlier: int = 0) -> Interval:
     """Challenger / champion over a duel's blocks; the cases of a block are combined by the board's `ranking_by`."""
     blocks = zip(*(case.block_times_us for case in cases), strict=True)
-    return duel_interval([_block_ratio(block, ranking_by) for block in blocks])
+    return duel_interval([_block_ratio(block, ranking_by) for block in blocks], earlier)
 
 
 def _block_ratio(block: tuple[tuple[float, float], ...], ranking_by: str) -> float:

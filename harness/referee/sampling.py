@@ -25,7 +25,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.records.fields import Param
-from harness.records.stats import MIN_PAIRS, Interval, is_decided, median, ratio_interval, stalls, tapered_mean
+from harness.records.stats import (
+    MIN_PAIRS,
+    Interval,
+    fewest_blocks,
+    is_decided,
+    is_faster,
+    median,
+    ratio_interval,
+    stalls,
+    tapered_mean,
+)
 from harness.records.times import DuelCase, GpuState, Run, Timing, duel_ratio, pair_ratios
 from harness.referee.self_timing import Outside, hidden_us
 
@@ -262,6 +272,7 @@ def play_until_decided(
     cases: Sequence[Blocks],
     ranking_by: str,
     looks: Sequence[int],
+    earlier: int = 0,
     *,
     has_time: Callable[[int, int], bool],
     on_block: Callable[[int, int], None],
@@ -270,6 +281,7 @@ def play_until_decided(
 
     Args:
         looks: numbers of blocks after which to look at the ratio.
+        earlier: undecided duels of the challenger's author against the champion's file before.
         has_time: called if a look does not decide, with the numbers of blocks now and at the next look.
         on_block: called before each block with the number of blocks done and of those due at the next look.
     """
@@ -282,7 +294,7 @@ def play_until_decided(
                 on_block(done * len(cases) + number * (look - done) + block - done, look * len(cases))
                 case.play()
         done = look
-        ratio = duel_ratio([case.case for case in cases], ranking_by)
-        if is_decided(ratio):
+        ratio = duel_ratio([case.case for case in cases], ranking_by, earlier)
+        if is_decided(ratio) and not (is_faster(ratio) and done < fewest_blocks(earlier)):
             break
     return ratio

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from harness.records.stats import DRAWN_OUT, DUE_BLOCKS, DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, is_faster
+from harness.records.stats import DRAWN_OUT, DUE_BLOCKS, DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, fewest_blocks, is_faster
 from harness.records.times import Duel
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
@@ -67,12 +67,14 @@ def play_duel(
     champion: PlayerFiles,
     opponent: Submission,
     looks: Sequence[int] = DUEL_LOOKS,
+    earlier: int = 0,
 ) -> Duel:
     """Play two built entries against each other, on every benchmark that counts.
 
     Args:
         opponent: the champion's file.
         looks: numbers of blocks of each benchmark after which to check for a decision; the last ends the duel.
+        earlier: undecided duels of the challenger's author against the champion's file before.
 
     Raises:
         SideFoul: an output was wrong, or a rule was broken, by the player in `side`.
@@ -110,12 +112,13 @@ def play_duel(
         overhead_us = runs.calibrate(case, phase)
         sides = runs.of(challenger, case, phase), runs.of(champion, case, phase)
         cases.append(sampling.Blocks(case.params, *sides, overhead_us))
-    ratio = sampling.play_until_decided(cases, board.ranking_by, looks, has_time=has_time, on_block=report)
+    ratio = sampling.play_until_decided(cases, board.ranking_by, looks, earlier, has_time=has_time, on_block=report)
     played = tuple(blocks.case for blocks in cases)
     return Duel(
         opponent=opponent.login,
         opponent_digest=opponent.digest,
         cases=played,
         ratio=ratio,
-        won=is_faster(ratio) and played[0].blocks >= DUEL_LOOKS[0],
+        won=is_faster(ratio) and played[0].blocks >= fewest_blocks(earlier),
+        earlier=earlier,
     )

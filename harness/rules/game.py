@@ -227,11 +227,11 @@ class Game:
         """Play the duel.  A champion that fails in it may try once more, and then loses."""
         began, opponent = time.monotonic(), champion.submission
         theirs = self.context.entry("champion", opponent)
-        failure = self._duel_once(theirs, opponent)
+        failure = self._duel_once(theirs, champion)
         if failure and self._may_try_again(time.monotonic() - began):
             self.context.await_idle_cores()
             # With a cache of its own: the first one may be incomplete.
-            failure = self._duel_once(replace(theirs, cache=secrets.token_hex(8)), opponent)
+            failure = self._duel_once(replace(theirs, cache=secrets.token_hex(8)), champion)
         if failure:
             self.forfeit = Forfeit(
                 opponent=opponent.login,
@@ -242,12 +242,13 @@ class Game:
             why = f"{opponent.login}'s file failed in it ({failure.verdict}): {failure.message}"
             self.message = f"It wins the duel, because {why}"[:MAX_MESSAGE]
 
-    def _duel_once(self, theirs: PlayerFiles, opponent: Submission) -> Foul | None:
+    def _duel_once(self, theirs: PlayerFiles, champion: Champion) -> Foul | None:
         """Play the duel; return the champion's foul, if it failed."""
         start = time.monotonic()
         try:
             require_build(self.context, theirs)
-            self.duel = play_duel(self.runs, self.challenger, theirs, opponent)
+            opponent, earlier = champion.submission, champion.earlier
+            self.duel = play_duel(self.runs, self.challenger, theirs, opponent, earlier=earlier)
         except SideFoul as fault:
             if fault.side == theirs.name:
                 return fault.foul

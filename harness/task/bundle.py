@@ -115,6 +115,7 @@ class ChampionFacts(Model):
     digest: Digest
     score: Interval
     nominal_us: Annotated[tuple[Microseconds, ...], Field(min_length=1)]
+    earlier: Annotated[int, Field(ge=0, le=10**6)] = 0
 
 
 class Manifest(Model):
@@ -258,7 +259,7 @@ def _read_champion(members: dict[str, bytes], suffix: str) -> Champion:
     if sha256(source) != facts.digest:
         raise BundleError(f"champion.{suffix} is not the file that champion.json describes: its SHA-256 differs")
     champion = Submission(login=facts.login, source=source, name=f"submission.{suffix}", user_id=facts.user_id)
-    return Champion(submission=champion, score=facts.score, nominal_us=facts.nominal_us)
+    return Champion(submission=champion, score=facts.score, nominal_us=facts.nominal_us, earlier=facts.earlier)
 
 
 def parse_facts(model: type[_Facts], name: str, members: Mapping[str, bytes]) -> _Facts:

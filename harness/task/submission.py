@@ -120,12 +120,14 @@ class Submission:
 class Champion:
     """The leader of a board; a submission that could take first place duels it.
 
-    `nominal_us` are the anchor's times on this board, one per benchmark; `score` is in microseconds, too.
+    `nominal_us` are the anchor's times on this board, one per benchmark; `score` is in microseconds, too.  `earlier`
+    counts the duels that the challenger's author has played against this file without a result.
     """
 
     submission: Submission
     score: Interval
     nominal_us: tuple[float, ...]
+    earlier: int = 0
 
 
 def read_directives(text: str, name: str = "submission.py") -> Directives:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.records.judgement import Claim, Judgement
-from harness.records.stats import DUEL_LOOKS, TIE, is_faster
+from harness.records.stats import TIE, fewest_blocks, is_faster
 from harness.records.times import Duel, Timing
 from scripts.common.text import format_error, format_factor, format_percent, format_speedup
 
@@ -69,5 +69,5 @@ def why_lost(duel: Duel) -> str:
     if duel.won or duel.ratio.value >= 1:
         return ""
     if is_faster(duel.ratio):
-        return f"first place needs at least {DUEL_LOOKS[0]} blocks"
+        return f"first place needs at least {fewest_blocks(duel.earlier)} blocks"
     return FIRST_PLACE_TAKES

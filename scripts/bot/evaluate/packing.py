@@ -69,6 +69,7 @@ def _champion_facts(champion: Champion) -> bytes:
         digest=champion.submission.digest,
         score=champion.score,
         nominal_us=champion.nominal_us,
+        earlier=champion.earlier,
     )
     return facts.model_dump_json(indent=1).encode()
 

@@ -194,7 +194,7 @@ def _is_duel_of(duel: Duel, board: Board) -> bool:
     """Whether it was played on the cases that rank, and its ratio follows from their times."""
     if [_shape(case.params) for case in duel.cases] != [_shape(case.params) for case in board.counting]:
         return False
-    ratio = duel_ratio(duel.cases, board.ranking_by)
+    ratio = duel_ratio(duel.cases, board.ranking_by, duel.earlier)
     return all(math.isclose(getattr(duel.ratio, name), getattr(ratio, name)) for name in ("value", "low", "high"))
 
 
