@@ -518,7 +518,7 @@ def test_what_a_champion_leaves_behind_makes_the_duel_void_and_not_the_judging(b
     """As if the champion had changed the machine, heated up the GPU, or left work to the kernel that nothing ends."""
     began = []
     play_duel = game.play_duel
-    monkeypatch.setattr(game, "play_duel", lambda *given: began.append(given) or play_duel(*given))
+    monkeypatch.setattr(game, "play_duel", lambda *given, **more: began.append(given) or play_duel(*given, **more))
 
     def fails(*_):
         if began:
@@ -542,7 +542,7 @@ def test_what_a_champion_leaves_behind_makes_the_duel_void_and_not_the_judging(b
 def test_a_challenger_that_fails_in_a_duel_after_which_the_machine_is_broken_is_not_blamed(
     board, unsteady, monkeypatch
 ):
-    def play_duel(*_):
+    def play_duel(*_, **__):
         monkeypatch.setattr(Health, "check_thoroughly", fails)
         (case,) = board.benchmarks
         raise SideFoul("submission", case, Foul(Verdict.WRONG_ANSWER, "wrong once"))
