@@ -686,6 +686,42 @@ PROVISIONAL = [
         [(1, "ada", "a", ""), (1, "like", "l", ""), (2, "mid", "m", ""), (3, "slow", "s", "")],
         ["a"],
     ),
+    Scenario(
+        "the champion's improvement stays first though judging again widens its interval",
+        [
+            *[Event("ada", "a", 1.0), Event("ada", "a2", 0.5), Event("bob", "b", 0.7)],
+            Event("ada", "a2", 0.5, noise=0.9),
+        ],
+        [(1, "ada", "a2", ""), (2, "bob", "b", "")],
+        ["a", "a2"],
+    ),
+    Scenario(
+        "the champion's improvement stays first though judging again makes it tie with the earlier file",
+        [Event("ada", "a", 1.0), Event("ada", "a2", 0.95), *[Event("ada", "a2", 0.95, noise=0.3)] * 3],
+        [(1, "ada", "a2", "")],
+        ["a", "a2"],
+    ),
+    Scenario(
+        "a champion whose interval has widened is not replaced by its own slower file",
+        [Event("ada", "a", 0.5), *[Event("ada", "a", 0.5, noise=WILD)] * 3, Event("ada", "a2", 0.6)],
+        [(1, "ada", "a", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a champion whose interval has widened is replaced by its own faster file",
+        [Event("ada", "a", 0.5), *[Event("ada", "a", 0.5, noise=WILD)] * 3, Event("ada", "a2", 0.49)],
+        [(1, "ada", "a2", "")],
+        ["a", "a2"],
+    ),
+    Scenario(
+        "a dethroned champion's file whose interval has widened gives way to any other of its author's",
+        [
+            *[Event("ada", "a", 1.0), Event("ada", "a2", 0.5), Event("ada", "a2", 0.5, noise=0.9)],
+            Event("bob", "b", 0.45, duel=("ada", "a2", 0.9)),
+        ],
+        [(1, "bob", "b", ""), (2, "ada", "a", "")],
+        ["a", "a2", "b"],
+    ),
 ]
 
 
@@ -852,8 +888,9 @@ def test_an_authors_attempt_is_compared_only_with_their_best_so_far(monkeypatch:
     compared: list[Any] = []
     monkeypatch.setattr(author_files, "beats", lambda new, old: compared.append(new) or new.value < old.value)
     files: list[Any] = [
-        SimpleNamespace(digest=str(number), score_us=SimpleNamespace(value=-number), is_provisional=False)
+        SimpleNamespace(digest=str(number), score_us=score, score_for_ties=score, is_provisional=False)
         for number in range(50)
+        if (score := SimpleNamespace(value=-number))
     ]
     author = author_files.AuthorFiles(files[0])
     for file in files[1:]:
