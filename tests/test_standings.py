@@ -13,7 +13,7 @@ import pytest
 
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.records.stats import Interval
+from harness.records.stats import Interval, beats
 from harness.records.times import Duel, DuelCase, Forfeit, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Baseline, Board, Task
@@ -349,6 +349,27 @@ SCENARIOS = [
         "a band ends where its best beats a row, not where neighbours differ",
         [Event("ada", "a", 0.5), Event("bob", "b", 0.6), Event("cy", "c", 0.604), Event("dee", "d", 0.608)],
         [(1, "ada", "a", ""), (2, "bob", "b", ""), (2, "cy", "c", ""), (3, "dee", "d", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a later row that beats an earlier one is ahead of it, though a wide one ties with both",
+        [
+            *[Event("ada", "a", 0.3), Event("old", "o", 0.54), Event("mid", "m", 0.503), Event("new", "n", 0.5)],
+            Event("wide", "w", 0.499, noise=0.099),
+        ],
+        [(1, "ada", "a", ""), (2, "mid", "m", ""), (2, "new", "n", ""), (2, "old", "o", ""), (2, "wide", "w", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a later row that beats an earlier one is ahead of it, though a wide champion ties with both",
+        [Event("ada", "a", 0.5, noise=0.099), Event("old", "o", 0.54), Event("new", "n", 0.502)],
+        [(1, "ada", "a", ""), (1, "new", "n", ""), (1, "old", "o", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a row that has yet to win its duel passes no earlier one that is tied with the champion",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.502), Event("cy", "c", 0.4)],
+        [(1, "ada", "a", ""), (1, "bob", "b", ""), (1, "cy", "c", "looks faster; its duel with ada is due")],
         ["a"],
     ),
     Scenario(
@@ -842,6 +863,8 @@ def test_the_table_keeps_its_invariants_for_any_history(history: list[Event]) ->
     assert [record.login for record in table.records[-1:]] == [row.login for row in rows[:1] if row.champion]
     assert [record.gain is None for record in table.records] == [index == 0 for index in range(len(table.records))]
     for row in rows:
+        slower = (one for one in rows[row.rank :] if one.gap >= 0 and not one.provisional)
+        assert not any(beats(one.score_us, row.score_us) for one in slower), "nobody is behind a row that they beat"
         assert row.champion or not row.note or "looks faster" not in row.note or row.gap < 0
         assert row.champion or row.gap >= 0 or row.note
 
