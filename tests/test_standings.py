@@ -277,6 +277,38 @@ SCENARIOS = [
         ["a", "b"],
     ),
     Scenario(
+        "a file that lost its duel and was judged again without one is passed over when its author's other file wins",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "z", 0.4, duel=("ada", "a", 1.05)),
+            Event("bob", "z", 0.4),
+            Event("bob", "b", 0.48, duel=("ada", "a", 0.9)),
+        ],
+        [(1, "bob", "b", ""), (2, "ada", "a", "")],
+        ["a", "b"],
+    ),
+    Scenario(
+        "a file that lost its duel is passed over, though it won another with a former champion later",
+        [
+            *[Event("ada", "a", 0.5), Event("bob", "z", 0.4, duel=("ada", "a", 1.05))],
+            *[Event("cy", "c", 0.49, duel=("ada", "a", 0.95)), Event("bob", "z", 0.4, duel=("ada", "a", 0.9))],
+            Event("bob", "b", 0.48, duel=("cy", "c", 0.9)),
+        ],
+        [(1, "bob", "b", ""), (2, "cy", "c", ""), (3, "ada", "a", "")],
+        ["a", "c", "b"],
+    ),
+    Scenario(
+        "a file that won at last takes first place, though it had lost before",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "z", 0.45, duel=("ada", "a", 0.995)),
+            Event("bob", "b", 0.6),
+            Event("bob", "z", 0.45, duel=("ada", "a", 0.95)),
+        ],
+        [(1, "bob", "z", ""), (2, "ada", "a", "")],
+        ["a", "z"],
+    ),
+    Scenario(
         "a file that lost its duel replaces its author's winning one once it is judged again",
         [
             Event("ada", "a", 0.5),

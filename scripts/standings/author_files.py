@@ -82,6 +82,14 @@ class PooledFile:
         return Interval(value=value, low=value, high=value) if self.is_provisional else self.score_us
 
     @property
+    def has_lost(self) -> bool:
+        """Whether it has lost a duel in any of its judgements.
+
+        The opponent does not matter: each later first place was won from that file, or from one that had won it so.
+        """
+        return any(one.duel and not one.duel.won for one in self.judgements)
+
+    @property
     def scores_us(self) -> Iterator[tuple[Judgement, Interval]]:
         """Each judgement with its own score."""
         if len(self.judgements) == 1:
@@ -147,11 +155,11 @@ class AuthorFiles:
     def crown(self, file: PooledFile) -> None:
         """Rank a file because it has taken first place.
 
-        Files that lost their duels do not replace it, however fast they looked, until they are judged again.
+        Files that have lost a duel do not replace it, however fast they looked, until they are judged again.
         """
         self._crowned, self._is_first = file.digest, True
-        lost = [one for one in self._files.values() if one.newest.duel and not one.newest.duel.won]
-        self._passed_over = {one.digest: len(one.judgements) for one in lost if one.digest != file.digest}
+        lost = [one for one in self._files.values() if one.has_lost and one.digest != file.digest]
+        self._passed_over = {one.digest: len(one.judgements) for one in lost}
         self._standing = None
 
     def dethrone(self) -> None:
