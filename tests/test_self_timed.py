@@ -196,6 +196,19 @@ def test_a_provisional_time_does_not_take_first_place(board):
     assert places(table) == [(1, "ada"), (2, "eve")] and table.rows[1].provisional
 
 
+def test_the_comment_on_a_tied_row_that_looks_faster_says_why_it_is_not_first(board):
+    unsure = judged(board, "ada", 50.0, 50.0)
+    wide = ToldTiming.of((told_run(50.0, best_us=45.0, worst_us=55.0, err_us=2.0),))
+    ada = unsure.model_copy(
+        update={"cases": tuple(one.model_copy(update={"told": wide}) if one.told else one for one in unsure.cases)}
+    )
+    words = {49.0: "it looks 2.0 % faster than ada, but is tied: the earlier entry stays first."}
+    words |= {50.0: "0.0 % behind ada, tied with ada.", 49.99: "0.0 % behind ada, tied with ada."}
+    for us, said in words.items():
+        bob = judged(board, "bob", us, us, minute=1)
+        assert f"; {said}" in render(bob, board, standings(board, [ada, bob])).replace("\u00a0", " ")
+
+
 def test_a_self_timed_board_never_has_a_due_duel(board):
     table = standings(board, [judged(board, "ada", 100.0, 200.0), judged(board, "bob", 99.9, 199.9, minute=1)])
     assert places(table) == [(1, "ada"), (1, "bob")]
