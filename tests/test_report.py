@@ -208,6 +208,27 @@ def test_the_comment_explains_a_place_and_a_duel_in_plain_words(entries: list[Ju
     assert words in told(*entries)
 
 
+@pytest.mark.parametrize("told_of", [0, 1], ids=["of the lost duel", "of a judging without a duel"])
+def test_the_comment_on_a_faster_file_that_was_passed_over_names_its_lost_duel(told_of: int) -> None:
+    bobs = [
+        accepted("bob", 0.4, file="faster", duel=duel(ADA, 1.05), minute=1),
+        accepted("bob", 0.4, file="faster", minute=2),
+        accepted("bob", 0.48, file="won", duel=duel(ADA, 0.9), minute=3),
+    ]
+    read = [Judgement.from_json(one.to_json()) for one in (ADA, *bobs)]
+    text = render(read[1 + told_of], BOARD, standings(BOARD, read), read[1:]).replace(NBSP, " ")
+    assert f"Your later file `{bobs[2].submission.digest[:12]}` keeps your row" in text
+    assert "and rank 1 of 2: this file looks faster, but lost its duel with ada." in text
+    assert "does not beat it" not in text
+
+
+def test_the_comment_on_a_slower_file_that_lost_its_duel_says_that_it_is_slower() -> None:
+    won = accepted("bob", 0.48, file="won", duel=duel(ADA, 0.9), minute=1)
+    lost = accepted("bob", 0.49, file="lost", duel=duel(ADA, 1.05), minute=2)
+    text = told(*(Judgement.from_json(one.to_json()) for one in (ADA, won, lost)))
+    assert "this file does not beat it by more than 1 % and the noise." in text
+
+
 WAITS = (
     "The 95 % interval of this time is ±42.4 %. The judge measures it again when the machine is idle. Until then it "
     "cannot take first place."

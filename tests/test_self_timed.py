@@ -166,6 +166,12 @@ def test_pooled_judgements_of_one_file_can_change_first_place(board):
     assert places(standings(board, [lucky, second, *pooled])) == [(1, "bob"), (2, "ada")]
 
 
+def test_a_wide_interval_does_not_keep_a_faster_file_from_first_place(board):
+    wide = [judged(board, "ada", time, time, minute=minute) for minute, time in enumerate((100.0, 40.0, 250.0))]
+    table = standings(board, [*wide, judged(board, "bob", 80.0, 80.0, minute=3)])
+    assert places(table) == [(1, "bob"), (2, "ada")] and table.rows[1].score_us.low < 80
+
+
 def test_first_place_that_goes_back_is_a_record_of_the_judgement_that_decided_it(board):
     us = [("ada", 100.0), ("bob", 90.0), ("cy", 80.0), *[("cy", 150.0)] * 3]
     made = [judged(board, login, time, time, minute=minute) for minute, (login, time) in enumerate(us)]
@@ -173,7 +179,7 @@ def test_first_place_that_goes_back_is_a_record_of_the_judgement_that_decided_it
     records = standings(board, judgements).records
     assert [(one.login, one.at) for one in records] == [
         *((login, judgements[minute].finished_at) for minute, (login, _) in enumerate(us[:3])),
-        ("bob", judgements[4].finished_at),
+        ("bob", judgements[3].finished_at),
     ]
     assert records[3].judgement is judgements[1]
     news = [item for item in results_of(board, judgements, {}) if item.kind is NewsKind.RECORD]
@@ -188,6 +194,19 @@ def test_a_provisional_time_does_not_take_first_place(board):
     cases = tuple(case.model_copy(update={"told": wide}) if case.told else case for case in eve.cases)
     table = standings(board, [judged(board, "ada", 50.0, 50.0), eve.model_copy(update={"cases": cases})])
     assert places(table) == [(1, "ada"), (2, "eve")] and table.rows[1].provisional
+
+
+def test_the_comment_on_a_tied_row_that_looks_faster_says_why_it_is_not_first(board):
+    unsure = judged(board, "ada", 50.0, 50.0)
+    wide = ToldTiming.of((told_run(50.0, best_us=45.0, worst_us=55.0, err_us=2.0),))
+    ada = unsure.model_copy(
+        update={"cases": tuple(one.model_copy(update={"told": wide}) if one.told else one for one in unsure.cases)}
+    )
+    words = {49.0: "it looks 2.0 % faster than ada, but is tied: the earlier entry stays first."}
+    words |= {50.0: "0.0 % behind ada, tied with ada.", 49.99: "0.0 % behind ada, tied with ada."}
+    for us, said in words.items():
+        bob = judged(board, "bob", us, us, minute=1)
+        assert f"; {said}" in render(bob, board, standings(board, [ada, bob])).replace("\u00a0", " ")
 
 
 def test_a_self_timed_board_never_has_a_due_duel(board):

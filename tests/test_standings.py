@@ -13,7 +13,7 @@ import pytest
 
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.records.stats import Interval
+from harness.records.stats import Interval, beats
 from harness.records.times import Duel, DuelCase, Forfeit, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Baseline, Board, Task
@@ -277,6 +277,38 @@ SCENARIOS = [
         ["a", "b"],
     ),
     Scenario(
+        "a file that lost its duel and was judged again without one is passed over when its author's other file wins",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "z", 0.4, duel=("ada", "a", 1.05)),
+            Event("bob", "z", 0.4),
+            Event("bob", "b", 0.48, duel=("ada", "a", 0.9)),
+        ],
+        [(1, "bob", "b", ""), (2, "ada", "a", "")],
+        ["a", "b"],
+    ),
+    Scenario(
+        "a file that lost its duel is passed over, though it won another with a former champion later",
+        [
+            *[Event("ada", "a", 0.5), Event("bob", "z", 0.4, duel=("ada", "a", 1.05))],
+            *[Event("cy", "c", 0.49, duel=("ada", "a", 0.95)), Event("bob", "z", 0.4, duel=("ada", "a", 0.9))],
+            Event("bob", "b", 0.48, duel=("cy", "c", 0.9)),
+        ],
+        [(1, "bob", "b", ""), (2, "cy", "c", ""), (3, "ada", "a", "")],
+        ["a", "c", "b"],
+    ),
+    Scenario(
+        "a file that won at last takes first place, though it had lost before",
+        [
+            Event("ada", "a", 0.5),
+            Event("bob", "z", 0.45, duel=("ada", "a", 0.995)),
+            Event("bob", "b", 0.6),
+            Event("bob", "z", 0.45, duel=("ada", "a", 0.95)),
+        ],
+        [(1, "bob", "z", ""), (2, "ada", "a", "")],
+        ["a", "z"],
+    ),
+    Scenario(
         "a file that lost its duel replaces its author's winning one once it is judged again",
         [
             Event("ada", "a", 0.5),
@@ -349,6 +381,27 @@ SCENARIOS = [
         "a band ends where its best beats a row, not where neighbours differ",
         [Event("ada", "a", 0.5), Event("bob", "b", 0.6), Event("cy", "c", 0.604), Event("dee", "d", 0.608)],
         [(1, "ada", "a", ""), (2, "bob", "b", ""), (2, "cy", "c", ""), (3, "dee", "d", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a later row that beats an earlier one is ahead of it, though a wide one ties with both",
+        [
+            *[Event("ada", "a", 0.3), Event("old", "o", 0.54), Event("mid", "m", 0.503), Event("new", "n", 0.5)],
+            Event("wide", "w", 0.499, noise=0.099),
+        ],
+        [(1, "ada", "a", ""), (2, "mid", "m", ""), (2, "new", "n", ""), (2, "old", "o", ""), (2, "wide", "w", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a later row that beats an earlier one is ahead of it, though a wide champion ties with both",
+        [Event("ada", "a", 0.5, noise=0.099), Event("old", "o", 0.54), Event("new", "n", 0.502)],
+        [(1, "ada", "a", ""), (1, "new", "n", ""), (1, "old", "o", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a row that has yet to win its duel passes no earlier one that is tied with the champion",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.502), Event("cy", "c", 0.4)],
+        [(1, "ada", "a", ""), (1, "bob", "b", ""), (1, "cy", "c", "looks faster; its duel with ada is due")],
         ["a"],
     ),
     Scenario(
@@ -686,6 +739,42 @@ PROVISIONAL = [
         [(1, "ada", "a", ""), (1, "like", "l", ""), (2, "mid", "m", ""), (3, "slow", "s", "")],
         ["a"],
     ),
+    Scenario(
+        "the champion's improvement stays first though judging again widens its interval",
+        [
+            *[Event("ada", "a", 1.0), Event("ada", "a2", 0.5), Event("bob", "b", 0.7)],
+            Event("ada", "a2", 0.5, noise=0.9),
+        ],
+        [(1, "ada", "a2", ""), (2, "bob", "b", "")],
+        ["a", "a2"],
+    ),
+    Scenario(
+        "the champion's improvement stays first though judging again makes it tie with the earlier file",
+        [Event("ada", "a", 1.0), Event("ada", "a2", 0.95), *[Event("ada", "a2", 0.95, noise=0.3)] * 3],
+        [(1, "ada", "a2", "")],
+        ["a", "a2"],
+    ),
+    Scenario(
+        "a champion whose interval has widened is not replaced by its own slower file",
+        [Event("ada", "a", 0.5), *[Event("ada", "a", 0.5, noise=WILD)] * 3, Event("ada", "a2", 0.6)],
+        [(1, "ada", "a", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a champion whose interval has widened is replaced by its own faster file",
+        [Event("ada", "a", 0.5), *[Event("ada", "a", 0.5, noise=WILD)] * 3, Event("ada", "a2", 0.49)],
+        [(1, "ada", "a2", "")],
+        ["a", "a2"],
+    ),
+    Scenario(
+        "a dethroned champion's file whose interval has widened gives way to any other of its author's",
+        [
+            *[Event("ada", "a", 1.0), Event("ada", "a2", 0.5), Event("ada", "a2", 0.5, noise=0.9)],
+            Event("bob", "b", 0.45, duel=("ada", "a2", 0.9)),
+        ],
+        [(1, "bob", "b", ""), (2, "ada", "a", "")],
+        ["a", "a2", "b"],
+    ),
 ]
 
 
@@ -806,6 +895,8 @@ def test_the_table_keeps_its_invariants_for_any_history(history: list[Event]) ->
     assert [record.login for record in table.records[-1:]] == [row.login for row in rows[:1] if row.champion]
     assert [record.gain is None for record in table.records] == [index == 0 for index in range(len(table.records))]
     for row in rows:
+        slower = (one for one in rows[row.rank :] if one.gap >= 0 and not one.provisional)
+        assert not any(beats(one.score_us, row.score_us) for one in slower), "nobody is behind a row that they beat"
         assert row.champion or not row.note or "looks faster" not in row.note or row.gap < 0
         assert row.champion or row.gap >= 0 or row.note
 
@@ -852,8 +943,9 @@ def test_an_authors_attempt_is_compared_only_with_their_best_so_far(monkeypatch:
     compared: list[Any] = []
     monkeypatch.setattr(author_files, "beats", lambda new, old: compared.append(new) or new.value < old.value)
     files: list[Any] = [
-        SimpleNamespace(digest=str(number), score_us=SimpleNamespace(value=-number), is_provisional=False)
+        SimpleNamespace(digest=str(number), score_us=score, score_for_ties=score, is_provisional=False)
         for number in range(50)
+        if (score := SimpleNamespace(value=-number))
     ]
     author = author_files.AuthorFiles(files[0])
     for file in files[1:]:

@@ -82,6 +82,14 @@ class PooledFile:
         return Interval(value=value, low=value, high=value) if self.is_provisional else self.score_us
 
     @property
+    def has_lost(self) -> bool:
+        """Whether it has lost a duel in any of its judgements.
+
+        The opponent does not matter: each later first place was won from that file, or from one that had won it so.
+        """
+        return any(one.duel and not one.duel.won for one in self.judgements)
+
+    @property
     def scores_us(self) -> Iterator[tuple[Judgement, Interval]]:
         """Each judgement with its own score."""
         if len(self.judgements) == 1:
@@ -100,6 +108,8 @@ class AuthorFiles:
     def __init__(self, first: PooledFile) -> None:
         self._files = {first.digest: first}
         self._crowned: str | None = None
+        """The file that took first place, or the last one that replaced it there; kept when another author takes it."""
+        self._is_first = False
         self._passed_over: dict[str, int] = {}
         """The files that had lost a duel when another took first place, and how often each had been judged."""
         self._standing: PooledFile | None = first
@@ -110,7 +120,7 @@ class AuthorFiles:
 
     @property
     def standing(self) -> PooledFile:
-        """The file that ranks: the first, or the one that took first place, unless a better one replaces it."""
+        """The file that ranks: the first, or the one that was in first place last, unless a better one replaces it."""
         if not self._standing:
             self._standing = self._files[self._crowned or next(iter(self._files))]
             for file in self._files.values():
@@ -120,15 +130,20 @@ class AuthorFiles:
         return self._standing
 
     def _replaces(self, file: PooledFile, standing: PooledFile) -> bool:
-        """Whether it beats the file that ranks; a provisional time gives way to any other, and replaces none."""
-        if not file.is_provisional:
-            return standing.is_provisional or beats(file.score_us, standing.score_us)
-        # The file that took first place was not provisional then, and keeps it if judging again widens its interval.
-        is_first = standing.digest == self._crowned
-        return standing.is_provisional and not is_first and beats(file.score_us, standing.score_us)
+        """Whether it beats the file that ranks; a provisional time gives way to any other, and replaces none.
+
+        A file in first place was not provisional when it took it.  If judging again widens its interval, it gives way
+        only to a time that beats its own.
+        """
+        gives_way = standing.is_provisional and not self._is_first
+        if file.is_provisional:
+            return gives_way and beats(file.score_us, standing.score_us)
+        return gives_way or beats(file.score_us, standing.score_for_ties)
 
     def add(self, file: PooledFile) -> PooledFile:
         """Add a file that was judged once; return it, pooled with its earlier judgements."""
+        if self._is_first:
+            self._crowned = self.standing.digest
         if known := self._files.get(file.digest):
             file = replace(known, judgements=known.judgements + file.judgements)
             self._standing = None  # A time that was compared before has changed.
@@ -140,11 +155,16 @@ class AuthorFiles:
     def crown(self, file: PooledFile) -> None:
         """Rank a file because it has taken first place.
 
-        Files that lost their duels do not replace it, however fast they looked, until they are judged again.
+        Files that have lost a duel do not replace it, however fast they looked, until they are judged again.
         """
-        self._crowned = file.digest
-        lost = [one for one in self._files.values() if one.newest.duel and not one.newest.duel.won]
-        self._passed_over = {one.digest: len(one.judgements) for one in lost if one.digest != file.digest}
+        self._crowned, self._is_first = file.digest, True
+        lost = [one for one in self._files.values() if one.has_lost and one.digest != file.digest]
+        self._passed_over = {one.digest: len(one.judgements) for one in lost}
+        self._standing = None
+
+    def dethrone(self) -> None:
+        """Another author has taken first place: a provisional time gives way to any other again."""
+        self._crowned, self._is_first = self.standing.digest, False
         self._standing = None
 
     @property

@@ -92,7 +92,7 @@ class Contest:
 
     def _crown_the_best(self, champion: AuthorFiles, cause: Judgement) -> None:
         """Without duels, an author who beats the champion takes first place, even if only pooling changed the times."""
-        first = champion.standing.score_us
+        first = champion.standing.score_for_ties
         settled = (one for one in self.authors if not one.standing.is_provisional)
         better = [one for one in settled if beats(one.standing.score_us, first)]
         if better:
@@ -101,6 +101,8 @@ class Contest:
             self._crown(best, best.standing, cause, gain)
 
     def _crown(self, author: AuthorFiles, file: PooledFile, cause: Judgement, gain: float | None) -> None:
+        if self.champion:
+            self.champion.dethrone()
         self.champion = author
         author.crown(file)
         self._record(file, cause, gain)

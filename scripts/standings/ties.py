@@ -1,8 +1,11 @@
 """Ties between rows.
 
 `harness.records.stats.tied` decides whether two times tie.  A band is a group of rows that are tied with its best
-row.  An unproven row looks faster than the champion, but has not won their duel: it is in the champion's band, and tied
-with none of its rows.
+row.  An earlier entry stays ahead of those that it ties with, and of no row that beats it: a wide interval can tie its
+row with two that are not tied with each other.
+
+An unproven row looks faster than the champion, but has not won their duel: it is in the champion's band, and tied with
+none of its rows.  There, it passes none of the earlier ones.
 
 A provisional row comes after all others, in a band of its own.  In its place by time, a wide interval would tie it with
 many rows, and a lucky or forged estimate would push honest rows down.
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Protocol, TypeVar
 
 from harness.records.stats import beats
@@ -38,7 +42,7 @@ B = TypeVar("B", bound=Banded)
 
 
 def bands_of(authors: Iterable[AuthorFiles], champion: AuthorFiles | None) -> list[list[AuthorFiles]]:
-    """Authors in bands, the champion first, the others by score; in a band, the earlier file is first.
+    """Authors in bands, the champion first, the others by score; in a band, the earlier file is first if none beats it.
 
     Provisional ones come last, by score.
     """
@@ -58,7 +62,21 @@ def bands_of(authors: Iterable[AuthorFiles], champion: AuthorFiles | None) -> li
             bands[-1].append(author)
         else:
             bands.append([author])
-    return [sorted(band, key=lambda one: (one is not champion, one.standing.first_at)) for band in bands]
+    return [_in_order(band, champion) for band in bands]
+
+
+def _in_order(band: Sequence[AuthorFiles], champion: AuthorFiles | None) -> list[AuthorFiles]:
+    """A band's authors, given by score: the champion, then always the earliest whom none of the rest beats."""
+    by_date = sorted(band, key=lambda one: (one is not champion, one.standing.first_at))
+    proven = [one for one in band if not beats(one.standing.score_us, band[0].standing.score_for_ties)]
+    ahead: dict[AuthorFiles, set[AuthorFiles]] = {one: set() for one in band}
+    for better, worse in combinations(proven, 2):
+        if beats(better.standing.score_us, worse.standing.score_us):
+            ahead[worse].add(better)
+    ordered: dict[AuthorFiles, None] = {}
+    while len(ordered) < len(band):
+        ordered[next(one for one in by_date if one not in ordered and ahead[one] <= ordered.keys())] = None
+    return [*ordered]
 
 
 def are_tied(one: Banded, other: Banded) -> bool:

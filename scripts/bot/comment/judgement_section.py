@@ -23,7 +23,7 @@ from harness.records.counters import Counters
 from harness.records.fields import Mode
 from harness.records.judgement import CaseResult, Judgement
 from harness.records.profile import Profile
-from harness.records.stats import is_provisional
+from harness.records.stats import beats, is_provisional
 from harness.records.verdict import Verdict
 from harness.task.task import Board
 from scripts.bot.comment.markdown import MAX_SAID, case_name, first_paragraph, folded, not_shown, run_link, solid, table
@@ -90,7 +90,7 @@ def render(
     parts = [
         _headline(judgement, standings, place, hidden),
         _failure(judgement),
-        _hidden(hidden, standings, place) if hidden else _place(judgement, standings, place),
+        _hidden(hidden, standings, place) if hidden else _place(judgement, standings, place, earlier),
         _duel(judgement, standings, hidden),
         benchmarks(judgement, board, standings, earlier, roofline),
         _profiles(judgement, board, roofline),
@@ -150,7 +150,7 @@ def _rank(place: Row, standings: Standings) -> str:
     return f"rank {place.rank} of {len(standings.rows)}{', provisional' if place.provisional else ''}"
 
 
-def _place(judgement: Judgement, standings: Standings | None, place: Row | None) -> str:
+def _place(judgement: Judgement, standings: Standings | None, place: Row | None, earlier: Sequence[Judgement]) -> str:
     if not standings or judgement.mode is not Mode.RANKED or judgement.verdict is not Verdict.ACCEPTED:
         return ""
     if judgement.baseline:
@@ -162,9 +162,10 @@ def _place(judgement: Judgement, standings: Standings | None, place: Row | None)
             ": it was judged without a sandbox." if is_unwalled(judgement) else "."
         )
     if not _stands(judgement, place):
+        when = "earlier" if place.first_at <= judgement.finished_at else "later"
         return (
-            f"Your earlier file {inline(place.digest[:12])} keeps your row, with {format_interval(place.score_us)} and "
-            f"{_rank(place, standings)}: {_why_behind(judgement, standings)}"
+            f"Your {when} file {inline(place.digest[:12])} keeps your row, with {format_interval(place.score_us)} and "
+            f"{_rank(place, standings)}: {_why_behind(judgement, standings, place, earlier)}"
         )
     pooled = f", over {len(place.judgements)} judgements of this file" if len(place.judgements) > 1 else ""
     rank = f"**{_rank(place, standings).capitalize()}** with {format_interval(place.score_us)}{pooled}"
@@ -173,12 +174,16 @@ def _place(judgement: Judgement, standings: Standings | None, place: Row | None)
     return f"{rank}; {_gap(place, standings)}."
 
 
-def _why_behind(judgement: Judgement, standings: Standings) -> str:
+def _why_behind(judgement: Judgement, standings: Standings, place: Row, earlier: Sequence[Judgement]) -> str:
     """Why a file does not replace its author's earlier one."""
     score_us = standings.scores_us.get(judgement.checksum)
     if score_us and is_provisional(score_us):
         wide = f"the 95 % interval of this file's time is {format_error(score_us)}, too wide to replace it."
         return f"{wide} `/rerun` measures it again."
+    ours = (one.duel for one in [*earlier, judgement] if one.submission.digest == judgement.submission.digest)
+    lost = [duel for duel in ours if duel and not duel.won]
+    if lost and score_us and beats(score_us, place.score_us):
+        return f"this file looks faster, but lost its duel with {lost[-1].opponent}."
     return "this file does not beat it by more than 1 % and the noise."
 
 
@@ -188,6 +193,9 @@ def _gap(place: Row, standings: Standings) -> str:
     if place.note:
         return f"it {place.note}" if place.note.startswith("looks") else f"it is {place.note}"
     first, leader = standings.rows[0], standings.leader_of(place)
+    if round(place.gap, 3) < 0:
+        faster = format_gap(-place.gap).removeprefix("+")
+        return f"it looks {faster} faster than {first.login}, but is tied: the earlier entry stays first"
     behind = f"{format_gap(place.gap).removeprefix('+')} behind {first.login}"
     if place.gap >= 1:
         behind = f"{format_factor(1 + place.gap)} the time of {first.login}"
