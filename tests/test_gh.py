@@ -295,6 +295,18 @@ def test_one_check_run_is_updated_from_queued_to_done(stage, github):
     assert (found.id, found.state, found.external_id) == (queued, CheckState.FAILURE, done.external_id)
 
 
+@pytest.mark.parametrize("state", CheckState)
+def test_a_completed_check_run_keeps_its_result(stage, github, state):
+    done = github.upsert_check(replace(stage.check, state=CheckState.SUCCESS))
+    again = github.upsert_check(replace(stage.check, state=state, title="once more"))
+    assert (again == done) is (state is CheckState.SUCCESS)
+    found = [(check.id, check.state, check.title) for check in github.checks(stage.pull.head_sha)]
+    assert found[-1] == (again, state, "once more")
+    assert (found[0][0], found[0][1]) == (done, CheckState.SUCCESS)
+    with pytest.raises(GitHubError, match="422"):
+        github.update_check(done, replace(stage.check, state=CheckState.CANCELLED))
+
+
 def test_our_newest_check_run_of_a_name_is_updated(stage, github):
     _, ours = github.create_check(stage.check), github.create_check(stage.check)
     app = stage.world.app_token("kernels-bot", EVERYTHING)

@@ -193,9 +193,12 @@ class GitHub(Wire):
         self.ask("PATCH", f"/check-runs/{check_id}", check.body())
 
     def upsert_check(self, check: Check) -> int:
-        """Update our check run of that name and commit, or create one; returns its id."""
+        """Update our check run of that name and commit, or create one; returns its id.
+
+        GitHub never changes the conclusion of a completed check run: another one needs a new check run.
+        """
         known = self.find_check(check.head_sha, check.name)
-        if not known:
+        if not known or (known.state.is_done and known.state is not check.state):
             return self.create_check(check)
         self.update_check(known.id, check)
         return known.id

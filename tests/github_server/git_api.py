@@ -178,8 +178,16 @@ def edit_check(call: Call) -> Answer:
     check = _find_check(call)
     if check.app is not call.token.user:
         raise Refusal(403, "Invalid app_id - check run can only be modified by the GitHub App that created it.")
+    _refuse_new_result(call, check)
     _write_check(call, check)
     return Answer(body=shapes.check(call.world, check))
+
+
+def _refuse_new_result(call: Call, check: Check) -> None:
+    """A completed check run keeps its result.  GitHub does not document whether it refuses a change or ignores it."""
+    asked = (call.body.get("status", check.status), call.body.get("conclusion", check.conclusion))
+    if check.status == "completed" and asked != (check.status, check.conclusion):
+        raise Refusal(422, "The status and conclusion of a completed check run cannot be modified")
 
 
 @route("GET /commits/{ref}/check-runs", "checks:read")
