@@ -209,8 +209,8 @@ class GitHub(Wire):
         return ours[-1] if ours else None
 
     def checks(self, head_sha: str, name: str = "") -> tuple[CheckRun, ...]:
-        """A commit's check runs, oldest first; none if the commit is gone."""
-        query = f"?per_page={PER_PAGE}" + (f"&check_name={_part(name)}" if name else "")
+        """A commit's check runs, oldest first and with older ones of a name; none if the commit is gone."""
+        query = f"?filter=all&per_page={PER_PAGE}" + (f"&check_name={_part(name)}" if name else "")
         try:
             answer = self.ask("GET", f"/commits/{_part(head_sha)}/check-runs{query}")
         except GitHubError as error:

@@ -196,8 +196,10 @@ def list_checks(call: Call) -> Answer:
     if not sha:
         raise Refusal(422, f"No commit found for SHA: {call.path['ref']}")
     checks = [each for each in call.world.checks.values() if each.head_sha == sha and name in (None, each.name)]
-    # `latest` leaves out older check runs of a name only within a check suite.  GitHub does not document how it chooses
-    # a check run's suite, so here each has its own.
+    if call.query.get("filter", "latest") == "latest":
+        # GitHub leaves them out within a check suite, and does not document how it chooses a check run's suite.  So
+        # here all check runs of an App at a commit share one.
+        checks = list({(each.app.id, each.name): each for each in checks}.values())
     return call.page(checks, lambda check: shapes.check(call.world, check), "check_runs")
 
 
