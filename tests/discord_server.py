@@ -5,7 +5,7 @@
     discord.messages                         the messages in the channels, in order
 
 From Discord's documentation: messages 200 with `?wait=true`, else 204; limits of embeds as 400 with code 50035; rate
-limits as 429 with body and headers; 10015 unknown webhook, 50027 invalid token, 10008 unknown message.
+limits as 429 with body and headers; 30046 too many edits of old messages; 10015 unknown webhook, 50027 invalid token, 10008 unknown message.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from urllib.parse import parse_qs, urlsplit
 Json = dict[str, Any]
 
 TOKEN = "tOkEn-of_a-webhook-that-nobody-may-read-0123456789abcdefghijklmnopqrstuv"
+_USER_AGENT = re.compile(r"DiscordBot \(https?://[^\s,]+, [^\s)]+\)")
+"""What Discord asks for; Cloudflare may block any other."""
 _PATH = re.compile(r"/api(?:/v\d+)?/webhooks/(\d+)/([\w-]+)(?:/messages/(\d+))?/?")
 
 FAULTS = (
@@ -65,6 +67,7 @@ class Discord:
     """A webhook takes `limit` posts in `per_s` seconds; a hanging call takes `hang_s`.
 
     A fault of 429 asks to wait for `asks_to_wait_s`.
+    It takes edits of messages that are not in `old`, and `old_edits` of those that are; None means any number.
     `threads` are those that exist; None means all.  A post opens an archived thread; a forum takes posts in threads only.
     """
 
@@ -72,6 +75,8 @@ class Discord:
     per_s: float = 2.0
     hang_s: float = 1.0
     asks_to_wait_s: float = 0.05
+    old: set[str] = field(default_factory=set)
+    old_edits: int | None = None
     threads: set[str] | None = None
     archived: set[str] = field(default_factory=set)
     is_forum: bool = False
@@ -160,6 +165,11 @@ class Discord:
             return 400, {"message": "Thread is archived", "code": 50083}
         if errors := faults_of(call.body):
             return 400, {"message": "Invalid Form Body", "code": 50035, "errors": errors}
+        if found.id in self.old and self.old_edits is not None:
+            if not self.old_edits:
+                said = "Maximum number of edits to messages older than 1 hour reached. Try again later"
+                return 429, {"message": said, "code": 30046, "retry_after": 900.0}
+            self.old_edits -= 1
         found.body = {**found.body, **(call.body or {})}
         found.edits += 1
         return 200, {"id": found.id, **found.body}
@@ -233,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(content) if content and is_json else None
         call = Call(self.command, url.path, parse_qs(url.query), body, fault, time.monotonic())
         discord.calls.append(call)
-        if "python-urllib" in self.headers.get("User-Agent", "").lower():
+        if not _USER_AGENT.match(self.headers.get("User-Agent", "")):
             return self._reply(403, "error code: 1010")
         return self._fail(call) if fault else self._reply(*discord.answer(call))
 

@@ -120,7 +120,7 @@ class Cup:
 
         def open_webhook(name: str) -> DiscordChannel | None:
             address = self.addresses.get(name)
-            return DiscordChannel.at(address, name, **pace) if address else None
+            return DiscordChannel.at(address, name, "https://github.com/acme/kernels", **pace) if address else None
 
         context = AnnounceContext(
             settings=self.settings,
@@ -630,6 +630,21 @@ def test_corrections_that_cannot_be_made_hold_up_no_news(
     assert len(discord.messages) == 2, "the post comes in the same run, and opens the thread"
     cup.announce(after(linus) + timedelta(hours=2))
     assert discord.messages[0].embed["author"]["name"] == "Withdrawn"
+
+
+def test_too_many_edits_of_old_messages_hold_up_neither_newer_edits_nor_news(cup: Cup, discord: Discord) -> None:
+    ada, linus, grace, *_ = season(cup.board)
+    cup.judge(ada, linus)
+    cup.announce(after(linus))
+    cup.judge(grace)
+    discord.old, discord.old_edits = {discord.messages[0].id}, 0
+    cup.moderate(Action.DISQUALIFY, ada, after(ada))
+    cup.moderate(Action.DISQUALIFY, linus, after(linus))
+    lines = cup.announce(after(grace))
+    assert "older than 1 hour" in lines[0] and lines[0].endswith("; the next run tries again")
+    assert [one.edits for one in discord.messages] == [0, 1, 0], "an edit of a newer message, and a post"
+    discord.old_edits = 1
+    assert "withdrew" in only(cup.announce(after(grace) + timedelta(hours=1)))
 
 
 def test_a_forum_without_a_thread_uses_up_no_attempts(cup: Cup, discord: Discord) -> None:

@@ -123,6 +123,7 @@ def test_the_last_field_says_how_many_fields_are_left_out() -> None:
 # All news, in the worst case.
 
 CONTEXT = EmbedContext(competition=HOSTILE, site="https://kernels.github.io/cup/")
+HOME = "https://github.com/kernels/cup"
 TIME = Interval(value=412.3, low=410.0, high=414.0)
 NAME = "G" * 64
 
@@ -183,13 +184,13 @@ def test_a_podium_says_why_a_faster_time_has_a_lower_place() -> None:
 )  # fmt: skip
 def test_an_invalid_webhook_address_is_refused_without_revealing_its_token(address: str) -> None:
     with pytest.raises(WebhookError, match="CHANNEL is no webhook") as caught:
-        DiscordChannel.at(address, "CHANNEL")
+        DiscordChannel.at(address, "CHANNEL", HOME)
     assert TOKEN not in str(caught.value) and caught.value.is_final
 
 
 @pytest.mark.parametrize("host", ["discord.com", "discordapp.com", "ptb.discord.com", "canary.discord.com"])
 def test_a_discord_address_is_accepted_and_its_repr_hides_the_token(host: str) -> None:
-    webhook = DiscordChannel.at(f" https://{host}/api/v10/webhooks/123/{TOKEN}?thread_id=77\n", "CHANNEL")
+    webhook = DiscordChannel.at(f" https://{host}/api/v10/webhooks/123/{TOKEN}?thread_id=77\n", "CHANNEL", HOME)
     assert webhook.address.thread == "77" and webhook.address.token == TOKEN
     assert TOKEN not in repr(webhook) and TOKEN not in str(webhook)
 
@@ -210,6 +211,6 @@ def test_a_picture_is_linked_only_where_the_site_has_one(tmp_path: Path) -> None
 
 
 def test_errors_about_a_webhook_never_contain_its_token() -> None:
-    webhook = DiscordChannel.at(f"https://discord.com/api/webhooks/123/{TOKEN}", "DISCORD_WEBHOOK")
+    webhook = DiscordChannel.at(f"https://discord.com/api/webhooks/123/{TOKEN}", "DISCORD_WEBHOOK", HOME)
     assert TOKEN not in repr(webhook)
     assert webhook._brief(OSError(f"no route to /api/webhooks/123/{TOKEN}")) == "no route to /api/webhooks/123/…"

@@ -449,7 +449,7 @@ def test_a_changed_task_is_judged_in_the_sandbox_and_reported(scene: Scene) -> N
     assert scene.checks() == ["PullRank / tasks: success"]
 
 
-def test_a_second_check_edits_the_first_ones_comment(scene: Scene) -> None:
+def test_a_second_check_edits_the_first_ones_comment_and_has_its_own_check_run(scene: Scene) -> None:
     pull, run = ask(scene, files_of("tiny"))
     report(scene, run, None)
     assert "without a result" in comments(scene, pull)[0]
@@ -457,7 +457,9 @@ def test_a_second_check_edits_the_first_ones_comment(scene: Scene) -> None:
     report(scene, run, zipped(lines, "checked.jsonl"))
     (body,) = comments(scene, pull)
     assert "2 of 2 examples" in body and "without a result" not in body
-    assert scene.checks() == ["PullRank / tasks: success"]
+    assert scene.checks() == ["PullRank / tasks: neutral", "PullRank / tasks: success"]
+    report(scene, run, zipped(lines, "checked.jsonl"))
+    assert len(scene.checks()) == 2, "the same result again needs no check run"
 
 
 def test_a_check_makes_few_requests(scene: Scene) -> None:

@@ -295,6 +295,18 @@ def test_one_check_run_is_updated_from_queued_to_done(stage, github):
     assert (found.id, found.state, found.external_id) == (queued, CheckState.FAILURE, done.external_id)
 
 
+@pytest.mark.parametrize("state", CheckState)
+def test_a_completed_check_run_keeps_its_result(stage, github, state):
+    done = github.upsert_check(replace(stage.check, state=CheckState.SUCCESS))
+    again = github.upsert_check(replace(stage.check, state=state, title="once more"))
+    assert (again == done) is (state is CheckState.SUCCESS)
+    found = [(check.id, check.state, check.title) for check in github.checks(stage.pull.head_sha)]
+    assert found[-1] == (again, state, "once more")
+    assert (found[0][0], found[0][1]) == (done, CheckState.SUCCESS)
+    with pytest.raises(GitHubError, match="422"):
+        github.update_check(done, replace(stage.check, state=CheckState.CANCELLED))
+
+
 def test_our_newest_check_run_of_a_name_is_updated(stage, github):
     _, ours = github.create_check(stage.check), github.create_check(stage.check)
     app = stage.world.app_token("kernels-bot", EVERYTHING)
@@ -304,6 +316,13 @@ def test_our_newest_check_run_of_a_name_is_updated(stage, github):
     assert ours < theirs and github.upsert_check(stage.check) == ours and other.upsert_check(stage.check) == theirs
     assert len(github.checks(stage.pull.head_sha)) == 3
     assert github.checks("0" * 40) == () and github.find_check("0" * 40, stage.check.name) is None
+
+
+def test_older_check_runs_of_a_name_are_listed_too(stage, github):
+    ids = [github.create_check(stage.check) for _ in range(2)]
+    assert [check.id for check in github.checks(stage.pull.head_sha, stage.check.name)] == ids
+    latest = github.ask("GET", f"/commits/{stage.pull.head_sha}/check-runs")
+    assert [check["id"] for check in latest["check_runs"]] == ids[1:], "GitHub's own choice"
 
 
 def test_an_answer_that_is_still_the_same_costs_no_request(stage, github):

@@ -400,6 +400,19 @@ def test_a_refused_push_is_reported_without_retry_and_loses_nothing(bare: Path) 
         assert branch.commit("Add") == (asked(1).place,)
 
 
+def test_a_push_that_github_takes_for_a_leaked_secret_names_push_protection(bare: Path) -> None:
+    add(bare)
+    lines = ["error: GH013: Repository rule violations found for refs/heads/ledger.", "- GITHUB PUSH PROTECTION"]
+    lines += ["Resolve the following violations before pushing again", "- Push cannot contain secrets"]
+    said = "".join(f"echo '{line}' >&2; " for line in lines + ["x" * 80] * 8)
+    hook(bare, "pre-receive", f"{said}exit 1")
+    with LedgerBranch(url(bare)) as branch:
+        branch.ledger.append_request(asked(1))
+        with pytest.raises(LedgerError, match="push protection takes a participant's text") as error:
+            branch.commit("Add")
+    assert ".github/secret_scanning.yml" in str(error.value) and "setup --check" not in str(error.value)
+
+
 def test_a_push_is_retried_while_the_branch_is_locked(bare: Path) -> None:
     add(bare)
     (bare / "refs/heads/ledger.lock").touch()

@@ -1103,8 +1103,12 @@ def test_the_reconciler_reports_when_no_event_reaches_intake(scene: Scene, capsy
     opened(scene)
     assert "Pull request events do not reach intake.yml" in settle(scene, capsys)
     assert "Nothing to do" in settle(scene, capsys)
-    scene.world.start_run("intake.yml", "pull_request_target")
+    run = scene.world.start_run("intake.yml", "pull_request_target")
+    scene.world.finish_run(run, "startup_failure")
     opened(scene, FASTER)
+    assert "Pull request events do not reach intake.yml" in settle(scene, capsys), "it was blocked"
+    scene.world.start_run("intake.yml", "pull_request_target")
+    opened(scene, FASTER + b"# Faster.\n")
     said = settle(scene, capsys)
     assert "requests 1 of 1 boards" in said and "Pull request events" not in said
 

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from scripts.ledger.ledger import FOLDERS
+
 ROOT = Path(__file__).parent.parent
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
@@ -381,6 +383,11 @@ def test_the_template_names_no_code_owner() -> None:
 
 def test_the_last_codeowners_line_leaves_submissions_without_an_owner() -> None:
     assert list(owners())[-1] == "/submissions/" and owners()["/submissions/"] == []
+
+
+def test_the_ledgers_folders_alone_are_exempt_from_secret_scanning() -> None:
+    assert load(GITHUB / "secret_scanning.yml") == {"paths-ignore": [f"{folder}/**" for folder in FOLDERS]}
+    assert not [folder for folder in FOLDERS if (ROOT / folder).exists()], "on the default branch it exempts nothing"
 
 
 def test_dependency_updates_wait_a_week_and_come_in_one_group() -> None:

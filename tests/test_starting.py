@@ -1,12 +1,13 @@
 """The messages when GitHub starts no workflow, each for the person who can fix it."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from scripts.github.gh import GitHub
-from scripts.github.pulls import GitHubError, RateLimitError
+from scripts.github.pulls import GitHubError, RateLimitError, WorkflowRun
 from scripts.github.start_workflow import NotStarted, find_way_out, start_workflow, why_events_are_lost
 from tests.github_server import Failure, GitHubServer, World
 
@@ -70,6 +71,28 @@ def test_a_workflow_that_can_be_dispatched_starts(server: GitHubServer) -> None:
     assert [run.workflow for run in server.world.runs.values()] == ["evaluate.yml"]
 
 
-def test_missing_pull_request_events_are_reported_until_one_arrives() -> None:
-    assert "Actions policy" in why_events_are_lost([]) and "`pullrank setup`" in why_events_are_lost(["issue_comment"])
-    assert why_events_are_lost(["issue_comment", "pull_request_target"]) == ""
+def intake_run(event: str, conclusion: str | None = None) -> WorkflowRun:
+    return WorkflowRun(
+        id=1, title="intake", event=event, status="queued", conclusion=conclusion,
+        created_at=datetime(2026, 11, 21, tzinfo=UTC),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        (),
+        (intake_run("issue_comment", "success"),),
+        (intake_run("pull_request_target", "failure"),),
+        (intake_run("pull_request_target", "startup_failure"), intake_run("issue_comment")),
+    ],
+    ids=["no runs", "a comment's", "a failed one", "one that GitHub blocked"],
+)
+def test_missing_pull_request_events_are_reported(runs: tuple[WorkflowRun, ...]) -> None:
+    said = why_events_are_lost(runs)
+    assert "Actions policy" in said and "`pullrank setup`" in said
+
+
+@pytest.mark.parametrize("conclusion", [None, "success", "skipped", "cancelled"])
+def test_one_started_run_shows_that_pull_request_events_arrive(conclusion: str | None) -> None:
+    assert why_events_are_lost([intake_run("issue_comment"), intake_run("pull_request_target", conclusion)]) == ""

@@ -285,6 +285,14 @@ def tell_refusal(stage: Stage) -> None:
         show_state(record, workflow_runs.check_of(one, CheckState.NEUTRAL, "not judged"), github)
 
 
+def test_a_report_after_an_end_gets_its_own_check_run_once(stage: Stage) -> None:
+    tell_refusal(stage)
+    for _ in range(2):
+        stage.judge(stage.requests[0])
+    assert [one.conclusion for one in stage.world.checks.values()] == ["neutral", "success"]
+    assert "The times of CPU" in stage.comment.body
+
+
 def test_the_comment_still_reports_a_commit_that_is_gone(stage: Stage) -> None:
     stage.requests = [request(one.gpu, stage.number, "f" * 40) for one in stage.requests]
     tell_refusal(stage)

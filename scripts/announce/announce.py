@@ -217,7 +217,7 @@ class _AnnounceRun:
             line = f"{webhook.name}: {done} {post.key}, message {post.message}"
         except WebhookError as error:
             line = f"not {done}: {post.key}: {error}"
-            if error.is_archived or (error.is_final and not error.is_gone):
+            if error.is_later or (error.is_final and not error.is_gone):
                 raise _NotYet(f"{line}; the next run tries again", is_archived=error.is_archived) from None
             if not error.is_final:
                 raise

@@ -5,6 +5,7 @@
     edit           PATCH    repeated as needed
 
     429                                       not done: retry after the wait that Discord asks for
+    429, too many edits of old messages       this edit has to wait for a later run
     no connection, 503, 521 to 523, 525, 526  not done: retry a few times
     500, 502, 504, time-out, broken off       unclear.  Retry a GET or PATCH; a POST raises `InDoubt`
     404                                       the webhook or the message was deleted
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from harness import __version__
 from harness.records.errors import PullRankError
 from scripts.announce.webhook_address import WebhookAddress
 from scripts.common.http_request import HttpResponse, NotSent, RequestFailed, RequestLimits, send
@@ -44,6 +46,8 @@ _NOT_DONE = frozenset({503, 521, 522, 523, 525, 526, 530})
 _UNKNOWN_CHANNEL = 10003
 _UNKNOWN_MESSAGE = 10008
 _ARCHIVED_THREAD = 50083
+_TOO_MANY_EDITS = 30046
+"""Of messages that are older than an hour; newer ones can still be edited."""
 _WRONG_CHANNEL = {
     160005: "the thread is locked; unlock it, or name another one at the end of the secret, ?thread_id=…",
     220001: "a forum needs a thread: add ?thread_id=… and its number to the address in the secret",
@@ -51,8 +55,6 @@ _WRONG_CHANNEL = {
 _ADDRESS = (
     "an address such as https://discord.com/api/webhooks/123/abc: on Discord, Edit Channel → Integrations → Webhooks"
 )
-_HEADERS = {"Content-Type": "application/json", "User-Agent": "DiscordBot (pullrank, 1)"}
-"""Cloudflare rejects Python's default user agent."""
 
 
 class WebhookError(PullRankError):
@@ -60,16 +62,24 @@ class WebhookError(PullRankError):
 
     `is_final`: it will never succeed, but requests about other messages may.  A deleted message is final; a deleted
     webhook is not, since somebody can put another one into the secret.  `is_gone`: the message was deleted.
-    `is_archived`: the message is in a thread that the next post opens again.
+    `is_archived`: the message is in a thread that the next post opens again.  `is_later`: this edit has to wait for a
+    later run.
     """
 
     def __init__(
-        self, message: str, *, is_final: bool = False, is_gone: bool = False, is_archived: bool = False
+        self,
+        message: str,
+        *,
+        is_final: bool = False,
+        is_gone: bool = False,
+        is_archived: bool = False,
+        is_later: bool = False,
     ) -> None:
         super().__init__(message)
         self.is_final = is_final or is_gone
         self.is_gone = is_gone
         self.is_archived = is_archived
+        self.is_later = is_later or is_archived
 
 
 class InDoubt(PullRankError):
@@ -86,22 +96,29 @@ class _Again(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class DiscordChannel:
-    """A channel.  `name` is the secret's name, which is public; `patience_s` is the longest wait before one request."""
+    """A channel.
+
+    Attributes:
+        name: the secret's name, which is public.
+        home: the competition's repository, for the user agent: Discord may block a bot that does not give its address.
+        patience_s: the longest wait before one request.
+    """
 
     name: str
     address: WebhookAddress
+    home: str
     timeout_s: float = TIMEOUT_S
     patience_s: float = LONGEST_WAIT_S
 
     @classmethod
-    def at(cls, address: str, name: str, **pace: float) -> DiscordChannel:
+    def at(cls, address: str, name: str, home: str, **pace: float) -> DiscordChannel:
         """The webhook at an address, which may name a thread: `…?thread_id=123`.
 
         Raises:
             WebhookError: this is no webhook's address; the message does not repeat it.
         """
         try:
-            return cls(name=name, address=WebhookAddress.parse(address), **pace)
+            return cls(name=name, address=WebhookAddress.parse(address), home=home, **pace)
         except ValueError:
             raise WebhookError(f"{name} is no webhook. It should be {_ADDRESS}", is_final=True) from None
 
@@ -143,9 +160,10 @@ class DiscordChannel:
         """Send a request once.  Raises _Again: it may be retried; WebhookError, InDoubt: it may not."""
         url = f"{self.address.base}{self.address.token}{path}{'?' if query else ''}{urlencode(query)}"
         body = None if payload is None else json.dumps(payload).encode()
+        headers = {"Content-Type": "application/json", "User-Agent": f"DiscordBot ({self.home}, {__version__})"}
         limits = RequestLimits(max_bytes=MAX_ANSWER, timeout_s=self.timeout_s)
         try:
-            answer = send(method, url, limits, body=body, headers=_HEADERS)
+            answer = send(method, url, limits, body=body, headers=headers)
         except NotSent as error:
             raise _Again(f"no connection to Discord ({self._brief(error)})") from None
         except RequestFailed as error:
@@ -163,6 +181,8 @@ class DiscordChannel:
     def _refusal(self, method: str, answer: HttpResponse) -> Exception:
         said, status = _object_of(answer), answer.status
         reason = f"{status} {self._brief(said.get('message') or answer.reason)}"
+        if said.get("code") == _TOO_MANY_EDITS:
+            return WebhookError(f"{self.name}: too many edits of old messages ({reason})", is_later=True)
         if status == 429:
             return _Again("Discord's rate limit", _wait_of(said, answer))
         if status in _NOT_DONE:

@@ -330,7 +330,8 @@ def _announce(workflow: Workflow) -> Iterator[str]:
 
     def open_webhook(secret: str) -> DiscordChannel | None:
         address = read_address(secret)
-        return DiscordChannel.at(address, secret) if address else None
+        home = f"{workflow.server_url}/{workflow.repository}"
+        return DiscordChannel.at(address, secret, home) if address else None
 
     site = f"{(os.environ.get('SITE') or pages_address(workflow.repository, workflow.server_url)).rstrip('/')}/"
     context = AnnounceContext(

@@ -193,9 +193,12 @@ class GitHub(Wire):
         self.ask("PATCH", f"/check-runs/{check_id}", check.body())
 
     def upsert_check(self, check: Check) -> int:
-        """Update our check run of that name and commit, or create one; returns its id."""
+        """Update our check run of that name and commit, or create one; returns its id.
+
+        GitHub never changes the conclusion of a completed check run: another one needs a new check run.
+        """
         known = self.find_check(check.head_sha, check.name)
-        if not known:
+        if not known or (known.state.is_done and known.state is not check.state):
             return self.create_check(check)
         self.update_check(known.id, check)
         return known.id
@@ -206,8 +209,8 @@ class GitHub(Wire):
         return ours[-1] if ours else None
 
     def checks(self, head_sha: str, name: str = "") -> tuple[CheckRun, ...]:
-        """A commit's check runs, oldest first; none if the commit is gone."""
-        query = f"?per_page={PER_PAGE}" + (f"&check_name={_part(name)}" if name else "")
+        """A commit's check runs, oldest first and with older ones of a name; none if the commit is gone."""
+        query = f"?filter=all&per_page={PER_PAGE}" + (f"&check_name={_part(name)}" if name else "")
         try:
             answer = self.ask("GET", f"/commits/{_part(head_sha)}/check-runs{query}")
         except GitHubError as error:

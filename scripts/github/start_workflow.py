@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from scripts.github.pulls import GitHubError, RateLimitError
+from scripts.github.pulls import GitHubError, RateLimitError, WorkflowRun
 
 if TYPE_CHECKING:
     from scripts.github.gh import GitHub
 
 _CHECK = "`pullrank setup --check` checks the other settings."
 _SETTINGS = "Settings → Actions → General"
+_STARTED = (None, "success", "skipped", "cancelled")
+"""Conclusions of runs that have started; a failure may also be one that GitHub blocked."""
 
 
 class NotStarted(GitHubError):
@@ -54,9 +56,12 @@ def find_way_out(workflow: str, ref: str, error: GitHubError) -> str:
     return ""
 
 
-def why_events_are_lost(events: Collection[str]) -> str:
-    """What to fix if none of intake's runs was for a pull request, by their events; empty if one was."""
-    if "pull_request_target" in events:
+def why_events_are_lost(runs: Collection[WorkflowRun]) -> str:
+    """What to fix if none of intake's runs for a pull request has started; empty if one has.
+
+    GitHub also creates runs that its Actions policy blocks: they fail before their first job.
+    """
+    if any(run.event == "pull_request_target" and run.conclusion in _STARTED for run in runs):
         return ""
     return (
         "Pull request events do not reach intake.yml: GitHub blocks `pull_request_target` in a public repository "

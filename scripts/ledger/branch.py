@@ -52,6 +52,12 @@ _REFUSED = re.compile(
     r"|[Rr]epository .*not found|does not appear to be a git repository",
     re.MULTILINE,
 )
+_TAKEN_FOR_SECRETS = re.compile("push protection|cannot contain secrets", re.IGNORECASE)
+_MAY_NOT_PUSH = f"The bot must be able to push to the branch '{BRANCH}': `pullrank setup --check`"
+_MAY_NOT_PUSH_THIS = (
+    "GitHub's push protection takes a participant's text for a secret. Restore .github/secret_scanning.yml on the "
+    "default branch as shipped, or switch push protection off: Settings → Advanced Security"
+)
 
 
 class LedgerBranch:
@@ -250,7 +256,7 @@ class LedgerBranch:
             if _LOST_RACE.search(error.said):
                 return False
             if _REFUSED.search(error.said):
-                way_out = f"The bot must be able to push to the branch '{BRANCH}': `pullrank setup --check`"
+                way_out = _MAY_NOT_PUSH_THIS if _TAKEN_FOR_SECRETS.search(error.said) else _MAY_NOT_PUSH
                 raise LedgerError(f"{error}\n{way_out}") from None
             self._doubt = error
             return False

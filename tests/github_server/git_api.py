@@ -178,8 +178,16 @@ def edit_check(call: Call) -> Answer:
     check = _find_check(call)
     if check.app is not call.token.user:
         raise Refusal(403, "Invalid app_id - check run can only be modified by the GitHub App that created it.")
+    _refuse_new_result(call, check)
     _write_check(call, check)
     return Answer(body=shapes.check(call.world, check))
+
+
+def _refuse_new_result(call: Call, check: Check) -> None:
+    """A completed check run keeps its result.  GitHub does not document whether it refuses a change or ignores it."""
+    asked = (call.body.get("status", check.status), call.body.get("conclusion", check.conclusion))
+    if check.status == "completed" and asked != (check.status, check.conclusion):
+        raise Refusal(422, "The status and conclusion of a completed check run cannot be modified")
 
 
 @route("GET /commits/{ref}/check-runs", "checks:read")
@@ -188,8 +196,10 @@ def list_checks(call: Call) -> Answer:
     if not sha:
         raise Refusal(422, f"No commit found for SHA: {call.path['ref']}")
     checks = [each for each in call.world.checks.values() if each.head_sha == sha and name in (None, each.name)]
-    # `latest` leaves out older check runs of a name only within a check suite.  GitHub does not document how it chooses
-    # a check run's suite, so here each has its own.
+    if call.query.get("filter", "latest") == "latest":
+        # GitHub leaves them out within a check suite, and does not document how it chooses a check run's suite.  So
+        # here all check runs of an App at a commit share one.
+        checks = list({(each.app.id, each.name): each for each in checks}.values())
     return call.page(checks, lambda check: shapes.check(call.world, check), "check_runs")
 
 

@@ -153,12 +153,15 @@ def _told_by_checks(requests: Iterable[Request], github: GitHub) -> dict[str, Bo
 
 
 def _put_check(check: Check, known: int | None, github: GitHub) -> None:
-    """Write the check run unless it is up to date: each update would add the same annotations again."""
+    """Write the check run unless it is up to date: each update would add the same annotations again.
+
+    A completed one keeps its result, which GitHub does not change; the newest one counts.
+    """
     if not known:
         old = github.find_check(check.head_sha, check.name)
         if old and (old.state, old.external_id) == (check.state, check.external_id):
             return
-        known = old.id if old else None
+        known = old.id if old and not old.state.is_done else None
     if known:
         github.update_check(known, check)
     else:

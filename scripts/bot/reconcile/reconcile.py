@@ -207,6 +207,6 @@ def _tell(request: Request, ending: Ending | None, context: BotContext) -> str:
 def _why_events_are_lost(github: GitHub) -> str:
     """What to fix in the repository, if no event ever starts intake."""
     try:
-        return why_events_are_lost([run.event for run in github.runs(intake.WORKFLOW)])
+        return why_events_are_lost(github.runs(intake.WORKFLOW))
     except GitHubError:
         return ""
