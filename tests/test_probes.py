@@ -1,5 +1,6 @@
 """The faults that `task check` finds in a task: checks that accept too much, and unsuitable cases."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -202,7 +203,7 @@ def test_cases_must_fit_the_memory_and_the_time_of_the_board(tmp_path: Path) -> 
     found = find_flaws(board(tmp_path / "b", yml="ranked_timeout: 0.001\ncase_timeout: 0.0000001\n"))
     assert flaws(found) == set()
     assert any("ranked_timeout is 0.001" in message for message in flaws(found, faults=False))
-    assert any("the reference itself takes 0.0 s" in message for message in flaws(found, faults=False))
+    assert any(re.search(r"the reference itself takes [^ ]*[1-9]", message) for message in flaws(found, faults=False))
 
 
 def test_every_tensor_of_an_answer_is_spoiled(tmp_path: Path) -> None:

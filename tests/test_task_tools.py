@@ -177,7 +177,15 @@ def test_the_check_warns_of_cases_that_exceed_the_boards_memory(tree, capsys):
     edit(tree / "tiny" / "task.yml", "case_timeout: 3", "work: {bytes: size * 2 ** 24}")
     assert run(["task", "check", "--static", str(tree / "tiny")]) == 0
     said = capsys.readouterr().out
-    assert "warning  tiny: CPU, size: 100, seed: 12: moves 1.6 GiB according to work.bytes; memory_gib is 1" in said
+    assert "warning  tiny: CPU, size: 100, seed: 12: moves 1.56 GiB according to work.bytes; memory_gib is 1" in said
+
+
+def test_what_a_tasks_check_says_cannot_control_the_terminal_and_stays_short(tree, capsys):
+    with (tree / "tiny" / "reference.py").open("a") as file:
+        file.write("\ndef check_implementation(data, output):\n    return False, '\\x1b[31mno ' * 10_000\n")
+    assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 2
+    said = capsys.readouterr().out
+    assert r"rejects the output of ref_kernel itself: \x1b[31mno" in said and "\x1b" not in said and len(said) < 5000
 
 
 def test_an_all_accepting_check_is_a_fault_and_a_short_benchmark_a_warning(tree, capsys):

@@ -35,7 +35,6 @@ _WANTED = {
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "at least {ge:g}",
     "less_than_equal": "at most {le:g}",
-    "too_long": "at most {max_length} long",
     "string_too_long": "at most {max_length} characters",
 }
 
@@ -134,6 +133,8 @@ def _in_plain_words(kind: str, value: Any, context: dict[str, Any], loc: Loc, na
         case "string_type":
             hint = "" if value is None or isinstance(value, list | dict) else "; put it in quotes"
             return f"must be text, not {quote(value)}{hint}"
+        case "too_long":
+            return f"must be at most {context['max_length']} long, not {context['actual_length']}"
         case "too_short" | "string_too_short":
             return "must not be empty"
     return f"must be {_WANTED.get(kind, kind).format_map(context)}, not {quote(value)}"

@@ -292,7 +292,8 @@ def load_tasks(folder: Path) -> tuple[Task, ...]:
 def why_no_name(name: str) -> str:
     """Why no task can have this name; "" if one can."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
-        return f"'{name}' is not a task name: use at most 64 lower-case letters, digits, _ and -"
+        rule = "use at most 64 lower-case letters, digits, _ and -, and begin with a letter or a digit"
+        return f"'{name}' is not a task name: {rule}"
     if name in _FOLDERS_OF_SITE:
         return f"'{name}' is not a task name: the site has a folder of this name; choose another"
     return ""

@@ -219,7 +219,7 @@ def _too_slow(board: Board, benchmarks: Sequence[_PlayedCase]) -> Iterator[Probe
     limits = board.limits
     for one in benchmarks:
         if one.answer_s > limits.case_timeout_s:
-            message = f"the reference itself takes {one.answer_s:.1f} s; case_timeout is {limits.case_timeout_s:g}"
+            message = f"the reference itself takes {one.answer_s:.3g} s; case_timeout is {limits.case_timeout_s:g}"
             yield ProbeFinding(where=one.case.name, message=message, is_fault=False)
     needed_s = CALLS * sum(one.make_s + one.check_s for one in benchmarks)
     if needed_s > limits.ranked_timeout_s / 2:

@@ -33,7 +33,7 @@ from harness.task.formula import evaluate
 from harness.task.task import Board, Evaluator, Example, Task, load_task
 from scripts.common.options import as_json_too, in_sandbox, was_given
 from scripts.common.terminal import Display, cell, console, quoting, table, verdict_text
-from scripts.common.text import format_us
+from scripts.common.text import format_us, plain, shorten
 from scripts.competition.repository import choose_board, require_task
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _too_much_work(task: Task) -> Iterator[Remark]:
         for case in (*board.tests, *board.benchmarks):
             gib = evaluate(formula or "0", case.params) / 2**30
             if gib > board.limits.memory_gib:
-                message = f"moves {gib:.1f} GiB according to work.bytes; memory_gib is {board.limits.memory_gib:g}"
+                message = f"moves {gib:.3g} GiB according to work.bytes; memory_gib is {board.limits.memory_gib:g}"
                 yield Remark(task=task.name, where=f"{board.gpu}, {case.name}", message=message)
 
 
@@ -326,12 +326,12 @@ def _print(stdout: Console, report: Report, tasks: int, *, static: bool) -> None
         for task, one in report.examples:
             got = verdict_text(one.got) if one.got else Text("skipped")
             got.stylize("yellow" if one.skipped else "green" if one.is_good else "bold red")
-            message = cell(next(iter(one.message.splitlines()), ""))
+            message = cell(shorten(next(iter(one.message.splitlines()), ""), 500))
             made.add_row(task, one.example.place, one.example.verdict, got, f"{one.seconds:.1f}", message)
         stdout.print(made)
     for remark in sorted(report.remarks, key=lambda one: (not one.is_fault, one.task)):
         kind = "fault  " if remark.is_fault else "warning"
-        stdout.print(f"{kind}  {remark.task}: {remark.where}: {remark.message}", soft_wrap=True)
+        stdout.print(f"{kind}  {remark.task}: {remark.where}: {plain(shorten(remark.message, 500))}", soft_wrap=True)
     run = "nothing run" if static else "no example judged"
     done = _examples_in_words(report) or f"{_count(tasks, 'task')} read, {run}; "
     faults = sum(one.is_fault for one in report.remarks)
