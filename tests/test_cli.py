@@ -1,6 +1,7 @@
 """The command line as its users see it: help, exit codes, messages, JSON, and Ctrl-C."""
 
 import ctypes
+import errno
 import json
 import os
 import re
@@ -336,6 +337,23 @@ def test_the_exit_code_says_whether_the_file_was_accepted(source, code, verdict,
     assert judgement.verdict is verdict
     assert out.read_text() == said.out
     assert "\x1b" not in said.err
+
+
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_a_judgement_that_cannot_be_written_is_printed_all_the_same(words, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "judgement.json"
+
+    def fill_disk(path: Path, *_: object) -> None:
+        path.write_bytes(b"{")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fill_disk)
+    command = ["test", str(submission(tmp_path, BROKEN)), "--task-dir", str(TINY), *UNWALLED, "--out", str(out)]
+    assert run([*command, *words]) == 3
+    said = capsys.readouterr()
+    assert Judgement.from_json(said.out).verdict is Verdict.COMPILE_ERROR if words else "CE" in said.out
+    assert f"pullrank: --out {out}: No space left on device" in said.err
+    assert not out.exists()
 
 
 def test_each_test_gets_a_line_and_the_files_output_is_sanitized(tmp_path, capsys):
