@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -476,6 +477,48 @@ def test_an_example_that_cannot_be_judged_is_reported_and_others_are_judged(tmp_
     outcomes = json.loads(capsys.readouterr().out)["examples"]
     assert {(one["task"], one["got"]) for one in outcomes} == {("lame", "JE"), ("tiny", "AC"), ("tiny", "WA")}
     assert all("no data" in one["message"] for one in outcomes if one["task"] == "lame")
+
+
+LOUD = """
+import ctypes, os
+
+def generate_input(size, seed):
+    print('{"a": 1}')
+    os.write(1, b'{"b": 2}')
+    ctypes.CDLL(None).printf(b'{"c": 3}')
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+"""
+
+
+@pytest.mark.parametrize("command", ["test", "duel", "verify", "task check"])
+def test_what_a_tasks_own_code_prints_is_not_part_of_the_json(command, tmp_path):
+    task = shutil.copytree(TINY, tmp_path / "tiny")
+    reference = task / "reference.py"
+    reference.write_text(reference.read_text() + LOUD)
+    file, judgement = submission(tmp_path), tmp_path / "judgement.json"
+    calls = {
+        "test": ["test", str(file), "--task-dir", str(task)],
+        "duel": ["duel", str(file), str(file), "--task-dir", str(task), "--blocks", "8"],
+        "verify": ["verify", str(judgement), "--file", str(file), "--task-dir", str(task)],
+        "task check": ["task", "check", str(task)],
+    }
+    if command == "verify":
+        judgement.write_text(printed(*calls["test"]).stdout)
+    done = printed(*calls[command])
+    assert json.loads(done.stdout)
+    assert all(found in done.stderr for found in ('{"a": 1}', '{"b": 2}', '{"c": 3}'))
+
+
+def printed(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PULLRANK, *words, *UNWALLED, "--json"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_file_is_judged_although_stdout_or_stderr_is_closed(closed, tmp_path):
+    words = [*PULLRANK, "test", str(submission(tmp_path)), "--task-dir", str(TINY), *UNWALLED]
+    assert subprocess.run(["bash", "-c", f"{shlex.join(words)} {closed}"], cwd=ROOT, check=False).returncode == 0
 
 
 # Ctrl-C.

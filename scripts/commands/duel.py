@@ -30,7 +30,7 @@ from scripts.commands.judge_file import (
     suggesting_other_machines,
     unknown_task,
 )
-from scripts.common.terminal import Display, cell, console, table
+from scripts.common.terminal import Display, cell, console, stdout_to_stderr, table
 from scripts.common.text import format_speedup, format_us, in_words, plain
 from scripts.competition.repository import choose_board
 from scripts.standings.claims import is_unwalled
@@ -74,7 +74,7 @@ def duel(
     from harness.judge import duel as play
 
     looks = (blocks,) if blocks else DUEL_LOOKS
-    with suggesting_other_machines(board), Display(console(stderr=True)) as display:
+    with suggesting_other_machines(board), stdout_to_stderr(), Display(console(stderr=True)) as display:
         display.begin(f"{a.name} against {b.name} on {board.task.name} / {board.gpu}")
         dueled = play(board, files[a], files[b], looks=looks, sandbox=sandbox, on_progress=display.show)
     if as_json:

@@ -26,7 +26,7 @@ from harness.task.submission import Submission, read_directives, read_submission
 from harness.task.task import Board, Case, Task, load_task
 from scripts.boards.judgement_tables import show
 from scripts.common.options import PATH, given_again, in_sandbox, options
-from scripts.common.terminal import Display, console, say
+from scripts.common.terminal import Display, console, say, stdout_to_stderr
 from scripts.competition.boards import find_settings
 from scripts.competition.completion import gpu_names, task_names
 from scripts.competition.repository import TASK_COPY, choose_board, is_of_competition, require_task
@@ -262,7 +262,7 @@ def judge_here(
 
     if launches:
         require_launch_choice(board)
-    with Display(console(stderr=True)) as display:
+    with stdout_to_stderr(), Display(console(stderr=True)) as display:
         display.begin(f"{name} on {board.task.name} / {board.gpu}")
         return judge(
             board,
