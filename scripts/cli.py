@@ -8,6 +8,7 @@ A command parses its arguments, calls one function, prints the result and return
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import io
@@ -29,6 +30,14 @@ CLOSED_PIPE = 141
 """What a shell reports of a program that SIGPIPE ended."""
 _OBJECTS = 50_000
 """New objects between garbage collections: reading thousands of facts allocates a lot and makes hardly a cycle."""
+
+_MACHINE_FAILURES = frozenset(
+    (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
+        *(errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM),
+    )
+)
+"""A full disk, or too few files, processes or memory: the call is right and may succeed later."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("demo", "Run a whole competition on this machine and show its leaderboard."),
@@ -134,11 +143,19 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
             raise
         return _closed_pipe()  # for which click and rich exit with 1
     except OSError as error:
-        return _report_error(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
+        return _report_os_error(error)
     except Exception as error:
         if os.environ.get("PULLRANK_TRACEBACK"):
             raise
         return _report_unexpected(error)
+
+
+def _report_os_error(error: OSError) -> int:
+    reason = str(error.strerror) if error.filename else str(error)
+    if error.errno == errno.ENOSPC:
+        reason = f"the disk is full (TMPDIR is {os.environ.get('TMPDIR', 'not set')})"
+    message = f"{error.filename}: {reason}" if error.filename else reason
+    return _report_error(message, 3 if error.errno in _MACHINE_FAILURES else 2)
 
 
 def _report_unexpected(error: Exception) -> int:

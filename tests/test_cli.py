@@ -202,6 +202,28 @@ def test_an_internal_error_gets_one_message_and_exit_code_3(monkeypatch, capsys)
     assert "internal error: AttributeError" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), 3, "the disk is full (TMPDIR is /small)"),
+        (OSError(errno.ENOSPC, "No space left", "a/b"), 3, "a/b: the disk is full (TMPDIR is /small)"),
+        (OSError(errno.EDQUOT, "Quota exceeded", "a/b"), 3, "a/b: Quota exceeded"),
+        (OSError(errno.EMFILE, "Too many open files", "a/b"), 3, "a/b: Too many open files"),
+        (OSError(errno.EAGAIN, "Try again"), 3, f"[Errno {errno.EAGAIN}] Try again"),
+        (OSError(errno.ENOENT, "No such file", "a/b"), 2, "a/b: No such file"),
+        (OSError("no data"), 2, "no data"),
+    ],
+)
+def test_a_failure_of_the_machine_is_no_wrong_input(error, code, message, monkeypatch, capsys):
+    @click.command()
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setenv("TMPDIR", "/small")
+    assert run([], fail) == code
+    assert capsys.readouterr().err == f"pullrank: {message}\n"
+
+
 @pytest.mark.parametrize("message", ["No module named 'torch'", "libcudnn.so.9: cannot open shared object file"])
 def test_a_package_that_is_missing_or_broken_is_no_internal_error(message, tmp_path):
     (tmp_path / "torch").mkdir()
