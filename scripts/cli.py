@@ -8,6 +8,7 @@ A command parses its arguments, calls one function, prints the result and return
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
 import importlib
@@ -200,8 +201,16 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG0
     raise SystemExit(128 + number)
 
 
+def _escape_unprintable(stream: TextIO | None) -> None:
+    """Print what the encoding lacks as `\\u2026`: under LC_ALL=C, it may be ASCII."""
+    if isinstance(stream, io.TextIOWrapper) and not codecs.lookup(stream.encoding).name.startswith("utf"):
+        stream.reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -> NoReturn:
     """The console script.  SIGTERM and SIGHUP raise SystemExit, so that every child process ends with this one."""
+    for stream in (sys.stdout, sys.stderr):
+        _escape_unprintable(stream)
     gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGTERM, _terminated)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it; leave that

@@ -276,6 +276,14 @@ def test_the_exit_code_is_the_same_if_nobody_reads_the_output(line, code):
     assert subprocess.run(["bash", "-c", command], capture_output=True, cwd=ROOT, check=False).returncode == code
 
 
+def test_what_an_ascii_terminal_cannot_show_is_escaped():
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    done = subprocess.run(
+        [*PULLRANK, "task", "show", "attention"], cwd=ROOT, env=os.environ | ascii_only, capture_output=True, check=True
+    )
+    assert b"\\xb7" in done.stdout and done.stdout.isascii()
+
+
 # Looking around.
 
 
