@@ -161,10 +161,18 @@ def _report_os_error(error: OSError) -> int:
 
 def _report_unexpected(error: Exception) -> int:
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] not in ("harness", "scripts"):
-        return _report_error(f"{error}: install pullrank[compete]; in a clone: make setup", 2)
+        return _report_import_error(error)
     kind = type(error).__name__
     return _report_error(
         f"internal error: {kind}: {error}\nPULLRANK_TRACEBACK=1 shows the traceback; please report it.", 3
+    )
+
+
+def _report_import_error(error: ImportError) -> int:
+    if isinstance(error, ModuleNotFoundError):
+        return _report_error(f"{error}: install pullrank[compete]; in a clone: make setup", 2)
+    return _report_error(
+        f"a package cannot be loaded: {error} (is there enough memory? is the installation complete?)", 3
     )
 
 

@@ -224,16 +224,31 @@ def test_a_failure_of_the_machine_is_no_wrong_input(error, code, message, monkey
     assert capsys.readouterr().err == f"pullrank: {message}\n"
 
 
-@pytest.mark.parametrize("message", ["No module named 'torch'", "libcudnn.so.9: cannot open shared object file"])
-def test_a_package_that_is_missing_or_broken_is_no_internal_error(message, tmp_path):
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (
+            "ModuleNotFoundError('No module named torch', name='torch')",
+            2,
+            "No module named torch: install pullrank[compete]; in a clone: make setup",
+        ),
+        (
+            "ImportError('libcudnn.so.9: failed to map segment', name='_C')",
+            3,
+            "a package cannot be loaded: libcudnn.so.9: failed to map segment (is there enough memory? "
+            "is the installation complete?)",
+        ),
+    ],
+)
+def test_a_package_that_is_missing_or_broken_is_no_internal_error(error, code, message, tmp_path):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch/version.py").touch()
-    (tmp_path / "torch/__init__.py").write_text(f"raise ImportError({message!r}, name='torch')\n")
+    (tmp_path / "torch/__init__.py").write_text(f"raise {error}\n")
     command = [*PULLRANK, "test", str(submission(tmp_path)), "--task-dir", str(TINY), *UNWALLED]
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.endswith(f"pullrank: {message}: install pullrank[compete]; in a clone: make setup\n")
+    assert done.returncode == code
+    assert done.stderr.endswith(f"pullrank: {message}\n")
 
 
 def test_a_closed_pipe_causes_no_error_message():
