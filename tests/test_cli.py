@@ -566,6 +566,19 @@ def test_a_file_is_judged_although_stdout_or_stderr_is_closed(closed, tmp_path):
     assert subprocess.run(["bash", "-c", f"{shlex.join(words)} {closed}"], cwd=ROOT, check=False).returncode == 0
 
 
+@pytest.mark.parametrize("sandbox", ["none", pytest.param("bubblewrap", marks=pytest.mark.walls)])
+@pytest.mark.parametrize(
+    ("limit", "code", "said"), [("-Sn 64", 0, ""), ("-n 64", 3, "judging needs 1024 open files: raise the limit")]
+)
+def test_a_low_limit_of_open_files_is_raised_or_named(limit, code, said, sandbox, tmp_path):
+    file = submission(tmp_path)
+    words = [*PULLRANK, "test", str(file), "--task-dir", str(TINY), "--sandbox", sandbox]
+    line = f"ulimit {limit} && exec {shlex.join(words)}"
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr and "--sandbox none" not in done.stderr
+
+
 # Ctrl-C.
 
 
