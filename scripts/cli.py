@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import faulthandler
 import gc
 import importlib
 import io
@@ -219,6 +220,8 @@ def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -
     """The console script.  SIGTERM and SIGHUP raise SystemExit, so that every child process ends with this one."""
     for stream in (sys.stdout, sys.stderr):
         _escape_unprintable(stream)
+    if sys.stderr:
+        faulthandler.enable()  # a task's compiled code runs in this process and may crash it
     gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGTERM, _terminated)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it; leave that

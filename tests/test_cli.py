@@ -560,6 +560,17 @@ def printed(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_a_crash_in_a_tasks_own_code_names_the_place(tmp_path):
+    task = shutil.copytree(TINY, tmp_path / "tiny")
+    reference = task / "reference.py"
+    crash = "\nimport ctypes\n\ndef ref_kernel(data):\n    return ctypes.string_at(0)\n"
+    reference.write_text(reference.read_text() + crash)
+    words = [*PULLRANK, "test", str(submission(tmp_path)), "--task-dir", str(task), *UNWALLED]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in done.stderr and "in ref_kernel" in done.stderr
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_file_is_judged_although_stdout_or_stderr_is_closed(closed, tmp_path):
     words = [*PULLRANK, "test", str(submission(tmp_path)), "--task-dir", str(TINY), *UNWALLED]
