@@ -8,6 +8,9 @@ A command parses its arguments, calls one function, prints the result and return
 
 from __future__ import annotations
 
+import codecs
+import errno
+import faulthandler
 import gc
 import importlib
 import io
@@ -29,6 +32,14 @@ CLOSED_PIPE = 141
 """What a shell reports of a program that SIGPIPE ended."""
 _OBJECTS = 50_000
 """New objects between garbage collections: reading thousands of facts allocates a lot and makes hardly a cycle."""
+
+_MACHINE_FAILURES = frozenset(
+    (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO),
+        *(errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM),
+    )
+)
+"""A full disk, or too few files, processes or memory: the call is right and may succeed later."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("demo", "Run a whole competition on this machine and show its leaderboard."),
@@ -134,19 +145,35 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
             raise
         return _closed_pipe()  # for which click and rich exit with 1
     except OSError as error:
-        return _report_error(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
+        return _report_os_error(error)
     except Exception as error:
         if os.environ.get("PULLRANK_TRACEBACK"):
             raise
         return _report_unexpected(error)
 
 
+def _report_os_error(error: OSError) -> int:
+    reason = str(error.strerror) if error.filename else str(error)
+    if error.errno == errno.ENOSPC:
+        reason = f"the disk is full (TMPDIR is {os.environ.get('TMPDIR', 'not set')})"
+    message = f"{error.filename}: {reason}" if error.filename else reason
+    return _report_error(message, 3 if error.errno in _MACHINE_FAILURES else 2)
+
+
 def _report_unexpected(error: Exception) -> int:
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] not in ("harness", "scripts"):
-        return _report_error(f"{error}: install pullrank[compete]; in a clone: make setup", 2)
+        return _report_import_error(error)
     kind = type(error).__name__
     return _report_error(
         f"internal error: {kind}: {error}\nPULLRANK_TRACEBACK=1 shows the traceback; please report it.", 3
+    )
+
+
+def _report_import_error(error: ImportError) -> int:
+    if isinstance(error, ModuleNotFoundError):
+        return _report_error(f"{error}: install pullrank[compete]; in a clone: make setup", 2)
+    return _report_error(
+        f"a package cannot be loaded: {error} (is there enough memory? is the installation complete?)", 3
     )
 
 
@@ -183,8 +210,18 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG0
     raise SystemExit(128 + number)
 
 
+def _escape_unprintable(stream: TextIO | None) -> None:
+    """Print what the encoding lacks as `\\u2026`: under LC_ALL=C, it may be ASCII."""
+    if isinstance(stream, io.TextIOWrapper) and not codecs.lookup(stream.encoding).name.startswith("utf"):
+        stream.reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -> NoReturn:
     """The console script.  SIGTERM and SIGHUP raise SystemExit, so that every child process ends with this one."""
+    for stream in (sys.stdout, sys.stderr):
+        _escape_unprintable(stream)
+    if sys.stderr:
+        faulthandler.enable()  # a task's compiled code runs in this process and may crash it
     gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGTERM, _terminated)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it; leave that

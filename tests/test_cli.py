@@ -1,10 +1,12 @@
 """The command line as its users see it: help, exit codes, messages, JSON, and Ctrl-C."""
 
 import ctypes
+import errno
 import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -200,16 +202,53 @@ def test_an_internal_error_gets_one_message_and_exit_code_3(monkeypatch, capsys)
     assert "internal error: AttributeError" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("message", ["No module named 'torch'", "libcudnn.so.9: cannot open shared object file"])
-def test_a_package_that_is_missing_or_broken_is_no_internal_error(message, tmp_path):
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), 3, "the disk is full (TMPDIR is /small)"),
+        (OSError(errno.ENOSPC, "No space left", "a/b"), 3, "a/b: the disk is full (TMPDIR is /small)"),
+        (OSError(errno.EDQUOT, "Quota exceeded", "a/b"), 3, "a/b: Quota exceeded"),
+        (OSError(errno.EMFILE, "Too many open files", "a/b"), 3, "a/b: Too many open files"),
+        (OSError(errno.EAGAIN, "Try again"), 3, f"[Errno {errno.EAGAIN}] Try again"),
+        (OSError(errno.ENOENT, "No such file", "a/b"), 2, "a/b: No such file"),
+        (OSError("no data"), 2, "no data"),
+    ],
+)
+def test_a_failure_of_the_machine_is_no_wrong_input(error, code, message, monkeypatch, capsys):
+    @click.command()
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setenv("TMPDIR", "/small")
+    assert run([], fail) == code
+    assert capsys.readouterr().err == f"pullrank: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (
+            "ModuleNotFoundError('No module named torch', name='torch')",
+            2,
+            "No module named torch: install pullrank[compete]; in a clone: make setup",
+        ),
+        (
+            "ImportError('libcudnn.so.9: failed to map segment', name='_C')",
+            3,
+            "a package cannot be loaded: libcudnn.so.9: failed to map segment (is there enough memory? "
+            "is the installation complete?)",
+        ),
+    ],
+)
+def test_a_package_that_is_missing_or_broken_is_no_internal_error(error, code, message, tmp_path):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch/version.py").touch()
-    (tmp_path / "torch/__init__.py").write_text(f"raise ImportError({message!r}, name='torch')\n")
+    (tmp_path / "torch/__init__.py").write_text(f"raise {error}\n")
     command = [*PULLRANK, "test", str(submission(tmp_path)), "--task-dir", str(TINY), *UNWALLED]
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.endswith(f"pullrank: {message}: install pullrank[compete]; in a clone: make setup\n")
+    assert done.returncode == code
+    assert done.stderr.endswith(f"pullrank: {message}\n")
 
 
 def test_a_closed_pipe_causes_no_error_message():
@@ -250,6 +289,14 @@ def test_a_command_whose_reader_is_gone_exits_as_if_sigpipe_ended_it(words, tmp_
 def test_the_exit_code_is_the_same_if_nobody_reads_the_output(line, code):
     command = f"{sys.executable} -m scripts.cli {line}; exit $?"
     assert subprocess.run(["bash", "-c", command], capture_output=True, cwd=ROOT, check=False).returncode == code
+
+
+def test_what_an_ascii_terminal_cannot_show_is_escaped():
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    done = subprocess.run(
+        [*PULLRANK, "task", "show", "attention"], cwd=ROOT, env=os.environ | ascii_only, capture_output=True, check=True
+    )
+    assert b"\\xb7" in done.stdout and done.stdout.isascii()
 
 
 # Looking around.
@@ -336,6 +383,23 @@ def test_the_exit_code_says_whether_the_file_was_accepted(source, code, verdict,
     assert judgement.verdict is verdict
     assert out.read_text() == said.out
     assert "\x1b" not in said.err
+
+
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_a_judgement_that_cannot_be_written_is_printed_all_the_same(words, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "judgement.json"
+
+    def fill_disk(path: Path, *_: object) -> None:
+        path.write_bytes(b"{")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", fill_disk)
+    command = ["test", str(submission(tmp_path, BROKEN)), "--task-dir", str(TINY), *UNWALLED, "--out", str(out)]
+    assert run([*command, *words]) == 3
+    said = capsys.readouterr()
+    assert Judgement.from_json(said.out).verdict is Verdict.COMPILE_ERROR if words else "CE" in said.out
+    assert f"pullrank: --out {out}: No space left on device" in said.err
+    assert not out.exists()
 
 
 def test_each_test_gets_a_line_and_the_files_output_is_sanitized(tmp_path, capsys):
@@ -458,6 +522,72 @@ def test_an_example_that_cannot_be_judged_is_reported_and_others_are_judged(tmp_
     outcomes = json.loads(capsys.readouterr().out)["examples"]
     assert {(one["task"], one["got"]) for one in outcomes} == {("lame", "JE"), ("tiny", "AC"), ("tiny", "WA")}
     assert all("no data" in one["message"] for one in outcomes if one["task"] == "lame")
+
+
+LOUD = """
+import ctypes, os
+
+def generate_input(size, seed):
+    print('{"a": 1}')
+    os.write(1, b'{"b": 2}')
+    ctypes.CDLL(None).printf(b'{"c": 3}')
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+"""
+
+
+@pytest.mark.parametrize("command", ["test", "duel", "verify", "task check"])
+def test_what_a_tasks_own_code_prints_is_not_part_of_the_json(command, tmp_path):
+    task = shutil.copytree(TINY, tmp_path / "tiny")
+    reference = task / "reference.py"
+    reference.write_text(reference.read_text() + LOUD)
+    file, judgement = submission(tmp_path), tmp_path / "judgement.json"
+    calls = {
+        "test": ["test", str(file), "--task-dir", str(task)],
+        "duel": ["duel", str(file), str(file), "--task-dir", str(task), "--blocks", "8"],
+        "verify": ["verify", str(judgement), "--file", str(file), "--task-dir", str(task)],
+        "task check": ["task", "check", str(task)],
+    }
+    if command == "verify":
+        judgement.write_text(printed(*calls["test"]).stdout)
+    done = printed(*calls[command])
+    assert json.loads(done.stdout)
+    assert all(found in done.stderr for found in ('{"a": 1}', '{"b": 2}', '{"c": 3}'))
+
+
+def printed(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PULLRANK, *words, *UNWALLED, "--json"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+
+def test_a_crash_in_a_tasks_own_code_names_the_place(tmp_path):
+    task = shutil.copytree(TINY, tmp_path / "tiny")
+    reference = task / "reference.py"
+    crash = "\nimport ctypes\n\ndef ref_kernel(data):\n    return ctypes.string_at(0)\n"
+    reference.write_text(reference.read_text() + crash)
+    words = [*PULLRANK, "test", str(submission(tmp_path)), "--task-dir", str(task), *UNWALLED]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in done.stderr and "in ref_kernel" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_file_is_judged_although_stdout_or_stderr_is_closed(closed, tmp_path):
+    words = [*PULLRANK, "test", str(submission(tmp_path)), "--task-dir", str(TINY), *UNWALLED]
+    assert subprocess.run(["bash", "-c", f"{shlex.join(words)} {closed}"], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("sandbox", ["none", pytest.param("bubblewrap", marks=pytest.mark.walls)])
+@pytest.mark.parametrize(
+    ("limit", "code", "said"), [("-Sn 64", 0, ""), ("-n 64", 3, "judging needs 1024 open files: raise the limit")]
+)
+def test_a_low_limit_of_open_files_is_raised_or_named(limit, code, said, sandbox, tmp_path):
+    file = submission(tmp_path)
+    words = [*PULLRANK, "test", str(file), "--task-dir", str(TINY), "--sandbox", sandbox]
+    line = f"ulimit {limit} && exec {shlex.join(words)}"
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr and "--sandbox none" not in done.stderr
 
 
 # Ctrl-C.

@@ -96,7 +96,9 @@ def test_files_that_fail_their_tests_are_reported_and_not_dueled(board):
     assert (found.a.verdict, found.b.verdict) == (Verdict.WRONG_ANSWER, Verdict.COMPILE_ERROR)
     assert len(found.a.tests) == len(board.tests)
     assert found.duel is None
-    assert "ratio" not in facts(found)
+    said = facts(found)
+    assert (said["cases"], said["ratio"], said["faster"]) == ([], None, None)
+    assert said["decision"] == "No decision: A got WA and B got CE."
 
 
 @pytest.mark.parametrize(("a", "b", "verdicts"), [(RIGHT_AT_FIRST, GOOD, "WA AC"), (GOOD, RIGHT_AT_FIRST, "AC WA")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import resource
 import shutil
 import sys
 
@@ -12,9 +13,17 @@ from harness.records.errors import JudgeError
 from harness.sandbox import bubblewrap
 from harness.sandbox.sandbox import PlayerFiles, Sandbox, SandboxKind
 
+_OPEN_FILES = 1024
+"""How many files a process must be able to open: a player's own descriptors have numbers from 900 on."""
+
 
 def choose_kind(wanted: str) -> SandboxKind:
-    """`auto` means bubblewrap.  Raises JudgeError if it does not work: the sandbox is never left out silently."""
+    """`auto` means bubblewrap.  Raises JudgeError if it does not work: the sandbox is never left out silently.
+
+    Raises this process's limit of open files if it is too low.
+    """
+    if fault := _allow_open_files():
+        raise JudgeError(fault)
     if wanted == "none":
         return "none"
     if faults := find_faults():
@@ -30,11 +39,27 @@ def find_faults() -> list[str]:
         return ["bubblewrap is missing: apt install bubblewrap (or your system's package of that name)"]
     if missing := [tool for tool in ("unshare", "setpriv", "mount") if os.geteuid() == 0 and not shutil.which(tool)]:
         return [f"{', '.join(missing)} is missing: apt install util-linux mount"]
+    if fault := _allow_open_files():
+        return [fault]
     try:
         _try_sandbox(shutil.which("bwrap"), os.geteuid())
     except JudgeError as error:
         return [f"the sandbox does not start here: {error}{bubblewrap.remedy()}"]
     return []
+
+
+def _allow_open_files() -> str:
+    """Raise this process's limit of open files if it is too low; return what to do if it cannot be raised."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if _is_too_few(hard):
+        return f"judging needs {_OPEN_FILES} open files: raise the limit (ulimit -n {_OPEN_FILES})"
+    if _is_too_few(soft):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, hard))
+    return ""
+
+
+def _is_too_few(files: int) -> bool:
+    return files < _OPEN_FILES and files != resource.RLIM_INFINITY
 
 
 @functools.cache

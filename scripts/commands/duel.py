@@ -30,7 +30,7 @@ from scripts.commands.judge_file import (
     suggesting_other_machines,
     unknown_task,
 )
-from scripts.common.terminal import Display, cell, console, table
+from scripts.common.terminal import Display, cell, console, stdout_to_stderr, table
 from scripts.common.text import format_speedup, format_us, in_words, plain
 from scripts.competition.repository import choose_board
 from scripts.standings.claims import is_unwalled
@@ -74,7 +74,7 @@ def duel(
     from harness.judge import duel as play
 
     looks = (blocks,) if blocks else DUEL_LOOKS
-    with suggesting_other_machines(board), Display(console(stderr=True)) as display:
+    with suggesting_other_machines(board), stdout_to_stderr(), Display(console(stderr=True)) as display:
         display.begin(f"{a.name} against {b.name} on {board.task.name} / {board.gpu}")
         dueled = play(board, files[a], files[b], looks=looks, sandbox=sandbox, on_progress=display.show)
     if as_json:
@@ -128,15 +128,26 @@ def _speedups(ratio: Interval) -> str:
 
 
 def facts(dueled: DuelResult) -> dict[str, Any]:
-    """A duel as JSON: both judgements, then the times in microseconds.  `ratio` is A's time over B's."""
-    made: dict[str, Any] = {side: json.loads(one.to_json()) for side, one in (("a", dueled.a), ("b", dueled.b))}
-    if found := dueled.duel:
-        made["cases"] = [_case_facts(case) for case in found.cases]
-        made["ratio"] = found.ratio.model_dump()
-        side, least = _faster(found.ratio)
-        made["faster"] = side if is_faster(least) else None
-        made["decision"] = decision(found.ratio)
-    return made
+    """A duel as JSON: both judgements, then the times in microseconds.  `ratio` is A's time over B's.
+
+    Without a duel, there are no cases, and `ratio` and `faster` are None.
+    """
+    found = dueled.duel
+    side, least = _faster(found.ratio) if found else ("", None)
+    return {
+        "a": json.loads(dueled.a.to_json()),
+        "b": json.loads(dueled.b.to_json()),
+        "cases": [_case_facts(case) for case in found.cases] if found else [],
+        "ratio": found.ratio.model_dump() if found else None,
+        "faster": side if least and is_faster(least) else None,
+        "decision": decision(found.ratio) if found else _no_decision(dueled),
+    }
+
+
+def _no_decision(dueled: DuelResult) -> str:
+    sides = (("A", dueled.a), ("B", dueled.b))
+    failed = [f"{side} got {one.verdict}" for side, one in sides if one.verdict is not Verdict.ACCEPTED]
+    return f"No decision: {' and '.join(failed)}."
 
 
 def _case_facts(case: DuelCase) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from harness.records.counters import MAX_LAUNCHES, MAX_REGEX, MAX_SKIP, LaunchFilter, find_regex_fault
-from harness.records.errors import NoGpuError, SubmissionError
+from harness.records.errors import JudgeError, NoGpuError, SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
@@ -26,7 +26,7 @@ from harness.task.submission import Submission, read_directives, read_submission
 from harness.task.task import Board, Case, Task, load_task
 from scripts.boards.judgement_tables import show
 from scripts.common.options import PATH, given_again, in_sandbox, options
-from scripts.common.terminal import Display, console, say
+from scripts.common.terminal import Display, console, say, stdout_to_stderr
 from scripts.competition.boards import find_settings
 from scripts.competition.completion import gpu_names, task_names
 from scripts.competition.repository import TASK_COPY, choose_board, is_of_competition, require_task
@@ -161,8 +161,7 @@ def judge_file(
             launches=launches,
         )
     roofline = roofline_here(board, judgement)
-    if out:
-        out.write_text(judgement.to_json(), "utf-8")
+    failure = _write(judgement, out) if out else ""
     if as_json:
         click.echo(_to_json(judgement, roofline), nl=False)
     elif as_csv:
@@ -176,6 +175,8 @@ def judge_file(
         then = here if mode in _BENCHMARK_NEXT else _how_to_submit(mode, file, submission, board.task)
         if judgement.verdict is Verdict.ACCEPTED and then:
             say(f"Next: {then}", style="dim")
+    if failure:
+        raise JudgeError(failure)
     return exit_code_of(judgement.verdict)
 
 
@@ -191,6 +192,17 @@ def _require_writable(out: Path | None, reports: Path | None) -> None:
             reports.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SubmissionError(f"--reports {reports}: cannot create the folder: {error.strerror}") from None
+
+
+def _write(judgement: Judgement, out: Path) -> str:
+    """Write the judgement, or return why not: the caller still prints it first, so that it is not lost."""
+    try:
+        out.write_text(judgement.to_json(), "utf-8")
+    except OSError as error:
+        if out.is_file() and not out.is_symlink():  # it is incomplete
+            out.unlink()
+        return f"--out {out}: {error.strerror}"
+    return ""
 
 
 def roofline_here(board: Board, judgement: Judgement) -> Roofline:
@@ -250,7 +262,7 @@ def judge_here(
 
     if launches:
         require_launch_choice(board)
-    with Display(console(stderr=True)) as display:
+    with stdout_to_stderr(), Display(console(stderr=True)) as display:
         display.begin(f"{name} on {board.task.name} / {board.gpu}")
         return judge(
             board,

@@ -19,7 +19,7 @@ from harness.task.task import Board, Task, load_task
 from scripts.boards.web import fetch_judgement, is_address
 from scripts.bot.admission.path_rule import entry_path
 from scripts.common.options import PATH, as_json_too, in_sandbox
-from scripts.common.terminal import Display, cell, console, quoting, say, table, verdict_text
+from scripts.common.terminal import Display, cell, console, quoting, say, stdout_to_stderr, table, verdict_text
 from scripts.common.text import format_error, in_words, plain
 from scripts.competition.merged import MergedFiles
 from scripts.competition.repository import ROOT, TASKS, choose_board, require_task
@@ -119,7 +119,7 @@ def _play(judged: Judgement, board: Board, submission: Submission, sandbox: str)
     from harness.judge import judge
 
     mode = Mode.TEST if judged.mode in (Mode.TEST, Mode.PROFILE) else Mode.BENCHMARK
-    with Display(console(stderr=True)) as display:
+    with stdout_to_stderr(), Display(console(stderr=True)) as display:
         display.begin(f"{judged.submission.login}'s file on {board.task.name} / {board.gpu}")
         try:
             return judge(board, submission, mode, sandbox=sandbox, replay=Replay(judged), on_progress=display.show)

@@ -6,13 +6,15 @@ where NO_COLOR is set (rich does both).  Participants' text is never parsed as m
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import secrets
+import sys
 import textwrap
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Self
 
 from rich.console import Console
@@ -79,6 +81,36 @@ def quoting(out: Console) -> Iterator[None]:
         yield
     finally:
         out.print(f"::{token}::", soft_wrap=True)
+
+
+@contextmanager
+def stdout_to_stderr() -> Iterator[None]:
+    """Send what a task's code prints in this process to stderr: stdout is for the command's result.
+
+    Outside of a `Display`, which replaces `sys.stdout` as well.
+    """
+    if sys.stdout is None:  # the caller closed it
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        _replace_stdout()
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        ctypes.CDLL(None).fflush(None)  # what the task's compiled code printed
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _replace_stdout() -> None:
+    if sys.stderr is not None:
+        os.dup2(2, 1)
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
 
 
 def wrapped(text: str, width: int) -> str:

@@ -32,7 +32,7 @@ from harness.records.verdict import Verdict
 from harness.task.formula import evaluate
 from harness.task.task import Board, Evaluator, Example, Task, load_task
 from scripts.common.options import as_json_too, in_sandbox, was_given
-from scripts.common.terminal import Display, cell, console, quoting, table, verdict_text
+from scripts.common.terminal import Display, cell, console, quoting, stdout_to_stderr, table, verdict_text
 from scripts.common.text import format_us, plain, shorten
 from scripts.competition.repository import choose_board, require_task
 
@@ -162,7 +162,7 @@ def check_tasks(tasks: Sequence[Task], gpu: str | None, sandbox: str) -> Report:
         for guess in (_PROBES_S, *(_GUESSES_S.get(example.verdict, 3.0) for example in task.examples))
     ]
     report = Report()
-    with Display(console(stderr=True), guesses_s) as display, share_sandbox():
+    with stdout_to_stderr(), Display(console(stderr=True), guesses_s) as display, share_sandbox():
         for board in boards:
             task = board.task
             report.remarks += _by_reading(task)
