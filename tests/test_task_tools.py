@@ -180,6 +180,15 @@ def test_the_check_warns_of_cases_that_exceed_the_boards_memory(tree, capsys):
     assert "warning  tiny: CPU, size: 100, seed: 12: moves 1.56 GiB according to work.bytes; memory_gib is 1" in said
 
 
+def test_an_example_for_another_task_is_a_warning(tree, capsys):
+    example = next((tree / "tiny" / "examples" / "accepted").iterdir())
+    edit(example, "leaderboard tiny", "leaderboard small")
+    assert run(["task", "check", "--static", str(tree / "tiny"), str(tree / "small")]) == 0
+    said = capsys.readouterr().out
+    message = "its directive names the task 'small'; write 'tiny', or leave the directive out"
+    assert "no faults, 1 warning." in said and f"warning  tiny: examples/accepted/{example.name}: {message}" in said
+
+
 def test_what_a_tasks_check_says_cannot_control_the_terminal_and_stays_short(tree, capsys):
     with (tree / "tiny" / "reference.py").open("a") as file:
         file.write("\ndef check_implementation(data, output):\n    return False, '\\x1b[31mno ' * 10_000\n")

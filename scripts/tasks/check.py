@@ -13,6 +13,7 @@ cannot be judged on this machine, or the anchor is not accepted.  Warnings do no
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -26,10 +27,11 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from harness.records.errors import JudgeError, TaskError
+from harness.records.errors import JudgeError, SubmissionError, TaskError
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.task.formula import evaluate
+from harness.task.submission import read_directives
 from harness.task.task import Board, Evaluator, Example, Task, load_task
 from scripts.common.options import as_json_too, in_sandbox, was_given
 from scripts.common.terminal import Display, cell, console, quoting, stdout_to_stderr, table, verdict_text
@@ -214,6 +216,7 @@ def _by_reading(task: Task) -> Iterator[Remark]:
     yield from _too_much_work(task)
     yield from _never_tried(task)
     yield from _astray(task)
+    yield from _for_another_task(task)
 
 
 def _too_much_work(task: Task) -> Iterator[Remark]:
@@ -299,6 +302,16 @@ def _astray(task: Task) -> Iterator[Remark]:
     for path in sorted(task.folder.glob(f"examples/*.{task.lang}")):
         message = "it is not judged: put it into a folder named after its verdict, such as examples/accepted"
         yield Remark(task=task.name, where=f"examples/{path.name}", message=message)
+
+
+def _for_another_task(task: Task) -> Iterator[Remark]:
+    """Warn of examples and templates whose directive names another task: nobody could submit a copy of one."""
+    for path in (*task.templates.values(), *(example.path for example in task.examples)):
+        with contextlib.suppress(SubmissionError):  # the judge reports an invalid directive
+            named = read_directives(path.read_text("utf-8", "replace"), path.name).leaderboard
+            if named and named != task.name:
+                message = f"its directive names the task '{named}'; write '{task.name}', or leave the directive out"
+                yield Remark(task=task.name, where=path.relative_to(task.folder).as_posix(), message=message)
 
 
 def _too_short(board: Board, judgements: Sequence[Judgement]) -> Iterator[Remark]:
