@@ -155,7 +155,8 @@ def run(arguments: Sequence[str] | None = None, command: click.Command = cli) ->
 def _report_os_error(error: OSError) -> int:
     reason = str(error.strerror) if error.filename else str(error)
     if error.errno == errno.ENOSPC:
-        reason = f"the disk is full (TMPDIR is {os.environ.get('TMPDIR', 'not set')})"
+        temporary = os.environ.get("TMPDIR", "/tmp")  # noqa: S108
+        reason = "the disk is full" if error.filename else f"a disk is full: the output's, or that of {temporary}"
     message = f"{error.filename}: {reason}" if error.filename else reason
     return _report_error(message, 3 if error.errno in _MACHINE_FAILURES else 2)
 

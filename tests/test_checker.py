@@ -559,6 +559,11 @@ ACCUMULATORS = {
     "a maximum without sign": ("torch.zeros(size, dtype=torch.uint8)", "data[1].clamp_(min=data[0].to(torch.uint8))"),
     "a maximum that ignores NaN": ("torch.zeros(size)", "torch.fmax(data[0].float(), data[1], out=data[1])"),
     "a minimum": ("torch.full((size,), 100)", "data[1].clamp_(max=data[0])"),
+    "a maximum of one number": ("torch.zeros(1, dtype=torch.int64)", "data[1].clamp_(min=data[0].max())"),
+    "a minimum of one number that ignores NaN": (
+        "torch.full((1,), 100.0)",
+        "torch.fmin(data[0].float().min(), data[1], out=data[1])",
+    ),
     "a conjunction": ("torch.ones(size, dtype=torch.bool)", "data[1].logical_and_(data[0] > 4)"),
     "places": ("torch.arange(size)", "data[0][data[1]], data[1]"),
     "a place to write to": ("torch.tensor([3])", "data[0].index_fill_(0, data[1], 0), data[1].add_(1)"),

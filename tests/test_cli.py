@@ -205,8 +205,8 @@ def test_an_internal_error_gets_one_message_and_exit_code_3(monkeypatch, capsys)
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (OSError(errno.ENOSPC, "No space left"), 3, "the disk is full (TMPDIR is /small)"),
-        (OSError(errno.ENOSPC, "No space left", "a/b"), 3, "a/b: the disk is full (TMPDIR is /small)"),
+        (OSError(errno.ENOSPC, "No space left"), 3, "a disk is full: the output's, or that of /small"),
+        (OSError(errno.ENOSPC, "No space left", "a/b"), 3, "a/b: the disk is full"),
         (OSError(errno.EDQUOT, "Quota exceeded", "a/b"), 3, "a/b: Quota exceeded"),
         (OSError(errno.EMFILE, "Too many open files", "a/b"), 3, "a/b: Too many open files"),
         (OSError(errno.EAGAIN, "Try again"), 3, f"[Errno {errno.EAGAIN}] Try again"),
@@ -579,7 +579,7 @@ def test_a_file_is_judged_although_stdout_or_stderr_is_closed(closed, tmp_path):
 
 @pytest.mark.parametrize("sandbox", ["none", pytest.param("bubblewrap", marks=pytest.mark.walls)])
 @pytest.mark.parametrize(
-    ("limit", "code", "said"), [("-Sn 64", 0, ""), ("-n 64", 3, "judging needs 1024 open files: raise the limit")]
+    ("limit", "code", "said"), [("-Sn 64", 0, ""), ("-n 64", 3, "judging needs 1024 open files: raise the hard limit")]
 )
 def test_a_low_limit_of_open_files_is_raised_or_named(limit, code, said, sandbox, tmp_path):
     file = submission(tmp_path)

@@ -133,6 +133,8 @@ def test_a_task_for_several_gpus_gets_all_that_the_variable_names(
         ({"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0"}, ["renderD128"]),
         ({"ROCR_VISIBLE_DEVICES": "1,0", "CUDA_VISIBLE_DEVICES": "1"}, ["renderD129"]),
         ({"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "1"}, []),
+        ({"HIP_VISIBLE_DEVICES": "", "CUDA_VISIBLE_DEVICES": "1"}, ["renderD128"]),
+        ({"ROCR_VISIBLE_DEVICES": ""}, []),
     ],
 )
 def test_hip_chooses_among_the_gpus_that_rocr_has_chosen(

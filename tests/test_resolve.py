@@ -462,11 +462,11 @@ def test_a_champion_knows_how_many_duels_of_the_author_had_no_result(scene):
     scene.crown()
     mine = first_place("ada", scene.ada.id, scene.pull.number, scene.pull.head_sha, SOURCE)
     theirs = first_place("eve", 99, scene.pull.number, scene.pull.head_sha, SOURCE)
-    even, slower = duel_with("ben", THEIRS, 1.0), duel_with("ben", THEIRS, 1.1)
-    another = duel_with("ben", b"# an earlier file", 1.0)
-    for number, (judgement, duel) in enumerate(
-        [(mine, even), (mine, slower), (mine, another), (mine, even), (theirs, even)]
-    ):
+    even, slower = (duel_with("ben", THEIRS, ratio, earlier=1) for ratio in (1.0, 1.1))
+    short, another = duel_with("ben", THEIRS, 1.0), duel_with("ben", b"# an earlier file", 1.0, earlier=1)
+    old = mine.model_copy(update={"edition": "0" * 64})
+    played = [(mine, even), (mine, slower), (mine, short), (mine, another), (mine, even), (theirs, even), (old, even)]
+    for number, (judgement, duel) in enumerate(played):
         lost = judgement.model_copy(update={"duel": duel, "finished_at": NOW + timedelta(hours=number + 1)})
         scene.ledger.append(lost, f"r{number + 10}")
     champion = scene.bundle(scene.ask()).champion

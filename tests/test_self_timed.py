@@ -202,7 +202,7 @@ def test_the_comment_on_a_tied_row_that_looks_faster_says_why_it_is_not_first(bo
     ada = unsure.model_copy(
         update={"cases": tuple(one.model_copy(update={"told": wide}) if one.told else one for one in unsure.cases)}
     )
-    words = {49.0: "it looks 2.0 % faster than ada, but is tied: the earlier entry stays first."}
+    words = {49.0: "it looks 2.0 % faster than ada, but is tied: first place changes only by more than the noise."}
     words |= {50.0: "0.0 % behind ada, tied with ada.", 49.99: "0.0 % behind ada, tied with ada."}
     for us, said in words.items():
         bob = judged(board, "bob", us, us, minute=1)

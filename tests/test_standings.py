@@ -2,7 +2,9 @@
 
 import hashlib
 import math
+import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +26,7 @@ from scripts.standings import author_files
 from scripts.standings.case_times import MAX_POOLED
 from scripts.standings.rows import DuelStatus
 from scripts.standings.standings import Standings, podiums, standings
-from scripts.standings.ties import ahead_of
+from scripts.standings.ties import ahead_of, bands_of, in_order
 from tests.properties import given, settings, st
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -929,6 +931,44 @@ def seconds_to_rank(history: list[Judgement]) -> float:
     began = time.process_time()
     assert len(standings(board(1024, 2048, 4096), history).rows) == 250
     return time.process_time() - began
+
+
+def test_the_next_row_of_a_band_is_the_earliest_that_none_of_the_rest_beats() -> None:
+    noise = random.Random(3)
+    for _ in range(300):
+        authors = [author_with(noise) for _ in range(noise.randint(1, 9))]
+        for champion in (None, authors[0]):
+            for band in bands_of(authors, champion):
+                assert [*in_order(band, champion)] == one_after_the_other(band, champion)
+
+
+def author_with(noise: random.Random) -> Any:
+    value, width, hours = 100 * math.exp(noise.gauss(0, 0.03)), abs(noise.gauss(0, 0.04)), 99 * noise.random()
+    score_us = Interval(value=value, low=value * math.exp(-width), high=value * math.exp(width))
+    first_at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
+    return OneFile(SimpleNamespace(score_us=score_us, score_for_ties=score_us, is_provisional=False, first_at=first_at))
+
+
+@dataclass(frozen=True, eq=False)
+class OneFile:
+    standing: Any
+
+
+def one_after_the_other(band: Sequence[Any], champion: Any) -> list[Any]:
+    """The order of a band by the rule itself: each of the rest is compared with all of them."""
+    first_us, ordered = band[0].standing.score_us, []
+    rest = sorted(band, key=lambda one: (one is not champion, one.standing.first_at))
+    proven = [one for one in band if not beats(one.standing.score_us, first_us)]
+    while rest:
+        free = [
+            one
+            for one in rest
+            if one in proven
+            and not any(beats(better.standing.score_us, one.standing.score_us) for better in rest if better in proven)
+        ]
+        ordered.append(free[0] if rest[0] in proven else rest[0])
+        rest.remove(ordered[-1])
+    return ordered
 
 
 def test_four_times_the_judgements_take_about_four_times_as_long() -> None:

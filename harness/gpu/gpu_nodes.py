@@ -99,9 +99,15 @@ def _amd(root: Path) -> Iterator[GpuNode]:
 def assigned(gpus: list[GpuNode], environment: Mapping[str, str]) -> list[GpuNode]:
     """The GPUs assigned to the judge, in the variables' order.  As in CUDA, an unknown name ends the list."""
     for names in _CHOICES[gpus[0].vendor] if gpus else ():
-        if name := next((name for name in names if name in environment), ""):
+        if name := _choice(names, environment):
             gpus = _chosen(environment[name], gpus)
     return gpus
+
+
+def _choice(names: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The variable that counts; "" if none does.  An empty one hides all GPUs, but HIP ignores it."""
+    is_of_hip = len(names) > 1
+    return next((name for name in names if name in environment and (environment[name] or not is_of_hip)), "")
 
 
 def _chosen(names: str, gpus: list[GpuNode]) -> list[GpuNode]:

@@ -38,7 +38,7 @@ class JudgeError(PullRankError):
 
 
 class NoGpuError(JudgeError):
-    """This machine has fewer GPUs than the board needs, so the same call would fail again."""
+    """This machine lacks a GPU that the board needs, or has only a slice of one: the same call would fail again."""
 
 
 class MemoryShortage(JudgeError):

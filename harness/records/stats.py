@@ -130,7 +130,7 @@ def duel_interval(ratios: Sequence[float], earlier: int = 0) -> Interval:
 
     Each look gets its share of that error (Bonferroni), so looking more often does not make a false win more likely.
     After `earlier` duels that the challenger's author has not won, the error is divided by the square of `earlier` + 1:
-    so an author's duels against the same file err in at most 8.3 % together, however many they are.
+    so an author's duels against the same file, one after the other, err in at most 8.3 % together.
     """
     return ratio_interval(ratios, 1 - _duel_error(earlier))
 

@@ -223,7 +223,7 @@ class Reference:
         data = self.generate(params, first_seed(params))
         buffers, sizes, nodes = self._find_buffers(data)
         # A buffer that is read before it is written, such as an accumulator, is an input.
-        if buffers and not all(self._is_right_after(overwrite, buffers, data) for overwrite in (_change, _randomise)):
+        if buffers and not all(self._is_right_after(overwrite, buffers, data) for overwrite in _OVERWRITES):
             buffers = frozenset()
         fresh = tuple(size for size, is_input in sizes if not (is_input and buffers))
         return Returned(buffers, fresh, nodes)
@@ -251,7 +251,7 @@ class Reference:
                 overwrite(_elements(tensor))
         try:
             return not self._ask(copy.deepcopy(data), self._call("ref_kernel", given))
-        except TaskError:  # such as an index that is too large
+        except (TaskError, JudgeError):  # such as an index or a size that is too large
             return False
 
     def _ask(self, data: Any, output: Any) -> str:
@@ -391,8 +391,29 @@ def _change(numbers: torch.Tensor) -> None:
 
 
 def _randomise(numbers: torch.Tensor) -> None:
-    """Write random bytes, as players find them: NaN is ignored by `fmax`, and 1 by `maximum` with larger numbers."""
+    """Write random bytes, as players find them."""
     (numbers if numbers.dtype is torch.bool else numbers.view(torch.uint8)).random_()
+
+
+def _write_lowest(numbers: torch.Tensor) -> None:
+    """Write what a minimum reads, for buffers so small that random numbers may all be high."""
+    if limits := _limits_of(numbers.dtype):
+        numbers.fill_(limits.min)
+
+
+def _write_highest(numbers: torch.Tensor) -> None:
+    if limits := _limits_of(numbers.dtype):
+        numbers.fill_(limits.max)
+
+
+def _limits_of(dtype: torch.dtype) -> torch.finfo | torch.iinfo | None:
+    if dtype is torch.bool or dtype.is_complex:
+        return None
+    return torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+
+
+_OVERWRITES = (_change, _randomise, _write_lowest, _write_highest)
+"""In this order: a number that is an index or a size decides the answer before it can be too large."""
 
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:

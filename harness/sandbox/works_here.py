@@ -52,7 +52,8 @@ def _allow_open_files() -> str:
     """Raise this process's limit of open files if it is too low; return what to do if it cannot be raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if _is_too_few(hard):
-        return f"judging needs {_OPEN_FILES} open files: raise the limit (ulimit -n {_OPEN_FILES})"
+        remedy = f"`ulimit -Hn {_OPEN_FILES}`, or LimitNOFILE={_OPEN_FILES} for a service"
+        return f"judging needs {_OPEN_FILES} open files: raise the hard limit as root ({remedy})"
     if _is_too_few(soft):
         resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, hard))
     return ""

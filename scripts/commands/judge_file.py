@@ -7,6 +7,7 @@ file ─► which task?   --task-dir; else --task, its directive and its folder,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -196,11 +197,13 @@ def _require_writable(out: Path | None, reports: Path | None) -> None:
 
 def _write(judgement: Judgement, out: Path) -> str:
     """Write the judgement, or return why not: the caller still prints it first, so that it is not lost."""
+    is_new = not out.exists()
     try:
         out.write_text(judgement.to_json(), "utf-8")
     except OSError as error:
-        if out.is_file() and not out.is_symlink():  # it is incomplete
-            out.unlink()
+        if is_new:  # it is incomplete
+            with contextlib.suppress(OSError):
+                out.unlink()
         return f"--out {out}: {error.strerror}"
     return ""
 

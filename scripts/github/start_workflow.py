@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _CHECK = "`pullrank setup --check` checks the other settings."
 _SETTINGS = "Settings → Actions → General"
-_STARTED = (None, "success", "skipped", "cancelled")
+_STARTED = (None, "success", "skipped", "cancelled", "timed_out")
 """Conclusions of runs that have started; a failure may also be one that GitHub blocked."""
 
 

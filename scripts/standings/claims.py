@@ -69,5 +69,6 @@ def why_lost(duel: Duel) -> str:
     if duel.won or duel.ratio.value >= 1:
         return ""
     if is_faster(duel.ratio):
-        return f"first place needs at least {fewest_blocks(duel.earlier)} blocks"
+        after = f" after {duel.earlier} duels without a result" if duel.earlier else ""
+        return f"first place needs at least {fewest_blocks(duel.earlier)} blocks{after}"
     return FIRST_PLACE_TAKES

@@ -16,7 +16,7 @@ from scripts.standings.author_files import AuthorFiles, PooledFile
 from scripts.standings.case_times import CaseTime
 from scripts.standings.claims import is_unwalled
 from scripts.standings.first_place import Contest, author_key
-from scripts.standings.ties import bands_of
+from scripts.standings.ties import bands_of, in_order
 
 DUEL_TRIES = 3
 """How often the bot requests a judging for a row's duel, with pauses as for provisional rows: the duel may be void, or
@@ -118,7 +118,14 @@ def rows_of(contest: Contest, places: int | None = None, *, is_over: bool = Fals
     if not bands:
         return ()
     first = bands[0][0].standing
-    placed = islice(((band, author) for band, authors in enumerate(bands, start=1) for author in authors), places)
+    placed = islice(
+        (
+            (band, author)
+            for band, authors in enumerate(bands, start=1)
+            for author in in_order(authors, contest.champion)
+        ),
+        places,
+    )
     return tuple(
         _row(contest, first, author, rank=rank, band=band, is_over=is_over)
         for rank, (band, author) in enumerate(placed, start=1)

@@ -47,6 +47,7 @@ from scripts.standings.claims import (
     is_bounded,
     is_self_timed,
     is_unwalled,
+    why_lost,
     worst_bound,
 )
 from scripts.standings.profiles import WORD, cpu_sentences, kernel_table, parts_of, to_csv, troubles_of
@@ -195,7 +196,9 @@ def _gap(place: Row, standings: Standings) -> str:
     first, leader = standings.rows[0], standings.leader_of(place)
     if round(place.gap, 3) < 0:
         faster = format_gap(-place.gap).removeprefix("+")
-        return f"it looks {faster} faster than {first.login}, but is tied: the earlier entry stays first"
+        return (
+            f"it looks {faster} faster than {first.login}, but is tied: first place changes only by more than the noise"
+        )
     behind = f"{format_gap(place.gap).removeprefix('+')} behind {first.login}"
     if place.gap >= 1:
         behind = f"{format_factor(1 + place.gap)} the time of {first.login}"
@@ -214,7 +217,7 @@ def _duel(judgement: Judgement, standings: Standings | None, hidden: Moderation 
 
 def _outcome(judgement: Judgement, standings: Standings | None, hidden: Moderation | None) -> str:
     if judgement.duel and not judgement.duel.won:
-        return f"Lost: {FIRST_PLACE_TAKES}."
+        return f"Lost: {why_lost(judgement.duel) or FIRST_PLACE_TAKES}."
     if hidden:
         return "Won, but this does not rank."
     champion = standings.champion if standings else None
