@@ -898,7 +898,7 @@ def test_the_table_keeps_its_invariants_for_any_history(history: list[Event]) ->
     assert [record.gain is None for record in table.records] == [index == 0 for index in range(len(table.records))]
     for row in rows:
         slower = (one for one in rows[row.rank :] if one.gap >= 0 and not one.provisional)
-        assert not any(beats(one.score_us, row.score_us) for one in slower), "nobody is behind a row that they beat"
+        assert not any(beats(one.score_us, row.score_us) for one in slower), "no row is behind one that it beats"
         assert row.champion or not row.note or "looks faster" not in row.note or row.gap < 0
         assert row.champion or row.gap >= 0 or row.note
 

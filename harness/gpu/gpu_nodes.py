@@ -106,7 +106,7 @@ def assigned(gpus: list[GpuNode], environment: Mapping[str, str]) -> list[GpuNod
 
 def _choice(names: Sequence[str], environment: Mapping[str, str]) -> str:
     """The variable that counts; "" if none does.  An empty one hides all GPUs, but HIP ignores it."""
-    is_of_hip = len(names) > 1
+    is_of_hip = "HIP_VISIBLE_DEVICES" in names
     return next((name for name in names if name in environment and (environment[name] or not is_of_hip)), "")
 
 

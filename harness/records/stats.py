@@ -48,8 +48,8 @@ PROVISIONAL = 0.10
 
 __all__ = [
     "CONFIDENCE", "DRAWN_OUT", "DUEL_LOOKS", "DUE_BLOCKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL", "TIE",
-    "Interval", "beats", "duel_interval", "fewest_blocks", "is_decided", "is_faster", "is_provisional", "median",
-    "ratio_interval", "score", "stalls", "tapered_mean", "tied", "trimmed_mean",
+    "Interval", "beats", "duel_interval", "fewest_blocks", "is_decided", "is_faster", "is_provisional", "is_won",
+    "median", "ratio_interval", "score", "stalls", "tapered_mean", "tied", "trimmed_mean",
 ]  # fmt: skip
 
 
@@ -129,8 +129,8 @@ def duel_interval(ratios: Sequence[float], earlier: int = 0) -> Interval:
     """The interval of a duel's blocks, with an error of at most 5 % over all looks together.
 
     Each look gets its share of that error (Bonferroni), so looking more often does not make a false win more likely.
-    After `earlier` duels that the challenger's author has not won, the error is divided by the square of `earlier` + 1:
-    so an author's duels against the same file, one after the other, err in at most 8.3 % together.
+    After `earlier` duels without a result, by the same author against the same file, the error is divided by the square
+    of `earlier` + 1: so duels that follow each other err in at most 8.3 % together.
     """
     return ratio_interval(ratios, 1 - _duel_error(earlier))
 
@@ -208,8 +208,13 @@ def is_provisional(score_us: Interval) -> bool:
 
 
 def is_faster(ratio: Interval) -> bool:
-    """Whether challenger / champion wins a duel: the interval excludes 1, and the gain is at least 1 %."""
+    """Whether challenger / champion excludes 1 and shows a gain of at least 1 %, as a won duel needs."""
     return ratio.high < 1 and ratio.value <= 1 - TIE
+
+
+def is_won(ratio: Interval, blocks: int, earlier: int = 0) -> bool:
+    """Whether a duel of so many blocks is won: challenger / champion is below 1, with the confidence that it needs."""
+    return is_faster(ratio) and blocks >= fewest_blocks(earlier)
 
 
 def is_decided(ratio: Interval) -> bool:

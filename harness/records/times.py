@@ -34,8 +34,7 @@ from harness.records.stats import (
     MIN_PAIRS,
     Interval,
     duel_interval,
-    fewest_blocks,
-    is_faster,
+    is_won,
     median,
     ratio_interval,
     stalls,
@@ -252,7 +251,7 @@ class Duel(Model):
     won: bool
     earlier: Annotated[
         int,
-        Field(ge=0, le=10**6, description="undecided duels of the same author against this file before"),
+        Field(ge=0, le=10**6, description="duels without a result before it, by the same author against this file"),
     ] = Field(default=0, exclude_if=omitted)
 
     @model_validator(mode="after")
@@ -260,7 +259,7 @@ class Duel(Model):
         blocks = {case.blocks for case in self.cases}
         if len(blocks) > 1:
             raise ValueError("a duel needs the same number of blocks for each case")
-        if self.won != (is_faster(self.ratio) and min(blocks) >= fewest_blocks(self.earlier)):
+        if self.won != is_won(self.ratio, min(blocks), self.earlier):
             raise ValueError("the winner of the duel does not match its ratio")
         return self
 

@@ -28,9 +28,9 @@ from harness.records.fields import Param
 from harness.records.stats import (
     MIN_PAIRS,
     Interval,
-    fewest_blocks,
     is_decided,
     is_faster,
+    is_won,
     median,
     ratio_interval,
     stalls,
@@ -281,7 +281,7 @@ def play_until_decided(
 
     Args:
         looks: numbers of blocks after which to look at the ratio.
-        earlier: undecided duels of the challenger's author against the champion's file before.
+        earlier: duels without a result before it, by the challenger's author against the champion's file.
         has_time: called if a look does not decide, with the numbers of blocks now and at the next look.
         on_block: called before each block with the number of blocks done and of those due at the next look.
     """
@@ -295,6 +295,6 @@ def play_until_decided(
                 case.play()
         done = look
         ratio = duel_ratio([case.case for case in cases], ranking_by, earlier)
-        if is_decided(ratio) and not (is_faster(ratio) and done < fewest_blocks(earlier)):
+        if is_won(ratio, done, earlier) or (is_decided(ratio) and not is_faster(ratio)):
             break
     return ratio

@@ -396,12 +396,13 @@ def _randomise(numbers: torch.Tensor) -> None:
 
 
 def _write_lowest(numbers: torch.Tensor) -> None:
-    """Write what a minimum reads, for buffers so small that random numbers may all be high."""
+    """Write the lowest number: a minimum of few numbers may ignore random ones."""
     if limits := _limits_of(numbers.dtype):
         numbers.fill_(limits.min)
 
 
 def _write_highest(numbers: torch.Tensor) -> None:
+    """Write the highest number, for a maximum."""
     if limits := _limits_of(numbers.dtype):
         numbers.fill_(limits.max)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from harness.records.stats import DRAWN_OUT, DUE_BLOCKS, DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, fewest_blocks, is_faster
+from harness.records.stats import DRAWN_OUT, DUE_BLOCKS, DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, is_won
 from harness.records.times import Duel
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
@@ -74,7 +74,7 @@ def play_duel(
     Args:
         opponent: the champion's file.
         looks: numbers of blocks of each benchmark after which to check for a decision; the last ends the duel.
-        earlier: undecided duels of the challenger's author against the champion's file before.
+        earlier: duels without a result before it, by the challenger's author against the champion's file.
 
     Raises:
         SideFoul: an output was wrong, or a rule was broken, by the player in `side`.
@@ -119,6 +119,6 @@ def play_duel(
         opponent_digest=opponent.digest,
         cases=played,
         ratio=ratio,
-        won=is_faster(ratio) and played[0].blocks >= fewest_blocks(earlier),
+        won=is_won(ratio, played[0].blocks, earlier),
         earlier=earlier,
     )

@@ -69,6 +69,7 @@ def why_lost(duel: Duel) -> str:
     if duel.won or duel.ratio.value >= 1:
         return ""
     if is_faster(duel.ratio):
-        after = f" after {duel.earlier} duels without a result" if duel.earlier else ""
+        duels = "a duel" if duel.earlier == 1 else f"{duel.earlier} duels"
+        after = f" after {duels} without a result" if duel.earlier else ""
         return f"first place needs at least {fewest_blocks(duel.earlier)} blocks{after}"
     return FIRST_PLACE_TAKES
