@@ -22,9 +22,9 @@ from harness.processes.starvation import LostTime, Starvation, _cpu_s
 from harness.records.errors import JudgeError, TaskError
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import Judgement
-from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decided
+from harness.records.stats import DUEL_LOOKS, Interval, duel_interval, is_decided, median
 from harness.records.verdict import Foul, Verdict
-from harness.referee import referee
+from harness.referee import referee, sampling
 from harness.referee.sampling import SAMPLES, WARMUPS
 from harness.reference.reference import Reference
 from harness.rules import duel, examine, game
@@ -334,8 +334,17 @@ def test_only_one_input_is_made_for_all_windows_of_an_idle_player(board, unstead
     timing = judge(board, submission(GOOD), Mode.RANKED).benchmarks[0].timing
     seeds = [seed for run in timing.submission + timing.anchor for seed in run.seeds]
     assert made.count(seeds[0]) == 1
-    # The others are of tests, of the build and of the two idle players.
-    assert len([seed for seed in made if seed not in seeds]) < 2 * (WARMUPS + SAMPLES)
+    # The others are of tests, of the build, of the idle players, and of runs that other work disturbed.
+    assert len([seed for seed in made if seed not in seeds]) < len(timing.submission) * (WARMUPS + SAMPLES)
+
+
+def test_the_overhead_is_measured_with_each_pair(board, unsteady, monkeypatch):
+    measured_us = []
+    measure = sampling.player_overhead
+    monkeypatch.setattr(sampling, "player_overhead", lambda *of: measured_us.append(measure(*of)) or measured_us[-1])
+    timing = judge(board, submission(GOOD), Mode.RANKED).benchmarks[0].timing
+    assert len(measured_us) == len(timing.submission)
+    assert timing.overhead_us == median(measured_us)
 
 
 def test_a_slower_kernel_has_a_ratio_above_one(session):

@@ -1,6 +1,8 @@
 """The order of the runs and the subtraction of overhead, for players with given windows."""
 
 from dataclasses import replace
+from functools import partial
+from random import Random
 
 import pytest
 
@@ -12,9 +14,10 @@ from harness.referee.sampling import (
     SAMPLES,
     WARMUPS,
     Windows,
-    calibrate,
     calls_per_window,
     central_overhead,
+    own_overhead,
+    player_overhead,
     time_case,
 )
 
@@ -31,15 +34,15 @@ def plays(window_us, order=None, name=""):
     return play
 
 
-def test_a_stall_during_one_calibration_makes_no_player_look_faster():
+def test_a_stall_of_one_idle_player_makes_no_player_look_faster():
     players = [*[plays(15_000.0)] * (CALIBRATIONS - 1), plays(60.0)]
-    assert calibrate(lambda order: players[order](order)) == 60.0
+    assert own_overhead(lambda order: players[order](order)) == 60.0
 
 
 def test_the_overhead_is_the_lower_quartile_without_warm_ups():
     samples = tuple(float(us) for us in range(SAMPLES, 0, -1))
     windows = Windows(windows_us=(0.5,) * WARMUPS + samples, seeds=tuple(range(WARMUPS + SAMPLES)))
-    assert calibrate(lambda _: windows) == sorted(samples)[SAMPLES // 4]
+    assert player_overhead(lambda _: windows) == sorted(samples)[SAMPLES // 4]
 
 
 @pytest.mark.parametrize(
@@ -87,21 +90,58 @@ def test_a_window_holds_as_many_calls_as_make_its_overhead_small(window_us, over
     assert calls_per_window(played, overhead_us, most) == calls
 
 
-def test_sides_take_turns_in_mirrored_order():
+def fixed(overhead_us):
+    return lambda: overhead_us
+
+
+def test_sides_take_turns_in_mirrored_order_and_no_idle_player_follows_the_submission():
     order: list[str] = []
-    time_case(plays(300.0, order, "S"), plays(400.0, order, "A"), 100.0, 0.0)
-    assert "".join(order) == "SAAS" * (MIN_PAIRS // 2)
+    idle = partial(player_overhead, plays(100.0, order, "I"))
+    time_case(plays(300.0, order, "S"), plays(400.0, order, "A"), idle, 0.0)
+    assert "".join(order) == "SAIIAS" * (MIN_PAIRS // 2)
 
 
 def test_the_overhead_is_subtracted_from_every_window_of_both_sides():
-    timing = time_case(plays(300.0), plays(500.0), 100.0, 0.0)
+    timing = time_case(plays(300.0), plays(500.0), fixed(100.0), 0.0)
     assert (timing.submission_us, timing.anchor_us, timing.bound_us) == (200.0, 400.0, 100.0)
     assert timing.ratio.value == 0.5
     assert timing.steady
 
 
+def test_each_pair_has_its_own_overhead_and_their_median_is_the_bound():
+    overheads_us = [100.0, 120.0, 110.0, 90.0, 130.0, 105.0]
+    timing = time_case(plays(300.0), plays(500.0), iter(overheads_us).__next__, 0.0)
+    assert timing.pair_ratios == pytest.approx([(300 - us) / (500 - us) for us in overheads_us])
+    assert timing.overhead_us == timing.bound_us == 107.5
+
+
 def test_a_time_below_the_overhead_is_not_called_steady():
-    timing = time_case(plays(90.0), plays(80.0), 100.0, 0.0)
+    timing = time_case(plays(90.0), plays(80.0), fixed(100.0), 0.0)
     assert timing.ratio.value == 1.0
     assert not timing.steady
     assert "too short" in timing.note
+
+
+def test_a_stall_of_one_idle_player_spoils_one_pair_only():
+    overheads_us = iter([100.0, 100.0, 15_000.0, 100.0, 100.0, 100.0])
+    timing = time_case(plays(300.0), plays(500.0), overheads_us.__next__, 0.0)
+    assert timing.pair_ratios == (0.5, 0.5, 1.0, 0.5, 0.5, 0.5)
+    assert timing.ratio.value == 0.5
+    assert timing.bound_us == 100.0
+
+
+def test_the_interval_includes_the_error_of_the_overhead():
+    """Idle players differ by 3 %.  With one overhead for all pairs, a third of the intervals held the true ratio."""
+    chance = Random(6)
+
+    def near(us):
+        def play(order):
+            return plays(us * chance.gauss(1, 0.003))(order)
+
+        return play
+
+    def is_true():
+        timing = time_case(near(95.0), near(245.0), lambda: chance.gauss(45.0, 0.03 * 45), 0.0)
+        return timing.ratio.low <= 50 / 200 <= timing.ratio.high
+
+    assert sum(is_true() for _ in range(400)) / 400 == pytest.approx(0.97, abs=0.03)

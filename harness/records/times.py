@@ -124,7 +124,7 @@ class Timing(Model):
     submission_us: Microseconds
     anchor_us: Microseconds
     ratio: Interval
-    overhead_us: PositiveFloat = Field(description="a call's share of an idle player's window; already subtracted")
+    overhead_us: PositiveFloat = Field(description="a call's share of an idle window, as the pairs' median; subtracted")
     bound_us: PositiveFloat = Field(description="upper bound of how much a time can understate the truth")
     steady: bool
     note: ShortLine = Field(description="why it is not steady, and what to do about it")

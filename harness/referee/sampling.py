@@ -3,18 +3,21 @@
 Submission and anchor alternate, each run with a fresh player, in mirrored order, so that drift of the
 machine affects both alike:
 
-    S A   A S   S A   A S   …      at least six pairs
+    S A I   I A S   S A I   I A S   …      at least six pairs
 
 Sampling ends when the interval of their ratio is within ±1 %, or when its time is up.  The number of calls per run
 is fixed and never depends on how fast a player seems to be.
 
-Idle players do nothing with inputs of the same shapes, and so measure the cost of a window apart from the kernel.  The
-lower quartile of their windows is the overhead, which is subtracted from every window.  A player without any overhead
-would gain exactly that much, so it is also the bound.  If the player takes the time itself, the overhead is that of its
-clock, and the bound is the time that the referee's clock cannot account for (`self_timing`).
+Idle players (I) do nothing with inputs of the same shapes, and so measure the cost of a window apart from the kernel.
+The lower quartile of one's windows is the overhead, which is subtracted from every window of its pair.  Each pair has
+an idle player of its own, so the interval of the ratio includes the overhead's error.  It never plays right after the
+submission, which might leave work behind.  A player without any overhead would gain exactly that much, so the overhead
+is also the bound.
 
-If a GPU's memory is sealed, its own clock measures the window.  Few of its windows stall, and the overhead may be three
-times a kernel's time.  So the overhead is estimated in the same way as the time, without bias (`central_overhead`).
+On a GPU, idle players play before the pairs.  If the player takes the time itself, the overhead is that of its clock
+(`own_overhead`), and the bound is the time that the referee's clock cannot account for (`self_timing`).  If the GPU's
+memory is sealed, its own clock measures the window.  Few of its windows stall, and the overhead may be three times a
+kernel's time.  So the overhead is estimated in the same way as the time, without bias (`central_overhead`).
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ SAMPLES = 10
 FULL_WARMUPS, FULL_SAMPLES = 2, 6
 """The same for windows that hold several calls."""
 CALIBRATIONS = 2
-"""Number of idle players.  In `calibrate` the fastest counts, so that a stall makes no submission look faster."""
+"""Number of idle players before the pairs."""
 AGREEMENT = 0.03
 """If the overheads of two idle players differ by a larger share, a third one decides (`central_overhead`)."""
 STEADY = 0.01
@@ -81,6 +84,9 @@ LONGEST_WINDOW_S = 0.1
 
 Play = Callable[[int], "Windows"]
 """Play one run with a fresh player; the argument is its position in the order of play."""
+
+Overhead = Callable[[], float]
+"""Return the overhead of a call in microseconds, for one pair or block; where it is not fixed, play an idle player."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +136,15 @@ def warmups_and_samples(calls: int) -> tuple[int, int]:
     return (WARMUPS, SAMPLES) if calls == 1 else (FULL_WARMUPS, FULL_SAMPLES)
 
 
-def calibrate(play_null: Play) -> float:
-    """Play idle players; return the overhead: the lower quartile of the windows of the fastest one, in microseconds."""
-    return max(min(_lower_quartile(play_null(order).samples_us) for order in range(CALIBRATIONS)), _TICK_US)
+def player_overhead(play_null: Play, order: int = 0) -> float:
+    """Play an idle player; return the lower quartile of its windows, in microseconds."""
+    samples_us = sorted(play_null(order).samples_us)
+    return max(samples_us[len(samples_us) // 4], _TICK_US)
+
+
+def own_overhead(play_null: Play) -> float:
+    """Play two idle players; return the smaller overhead, so that a stall makes no submission look faster."""
+    return min(player_overhead(play_null, order) for order in range(CALIBRATIONS))
 
 
 def central_overhead(play_null: Play) -> tuple[float, list[Windows]]:
@@ -160,14 +172,10 @@ def calls_per_window(played: Windows, overhead_us: float, most: int) -> int:
     return max(1, min(most, wanted, affordable))
 
 
-def _lower_quartile(values: Sequence[float]) -> float:
-    return sorted(values)[len(values) // 4]
-
-
 def time_case(
     play_submission: Play,
     play_anchor: Play,
-    overhead_us: float,
+    overhead: Overhead,
     steady_s: float,
     pairs: int = MIN_PAIRS,
     *,
@@ -183,46 +191,68 @@ def time_case(
     """
     submission: list[Run] = []
     anchor: list[Run] = []
+    overheads_us: list[float] = []
     outside: list[Outside] = []
     states: list[GpuState] = []
     give_up = math.inf
     while True:
-        sides = [(play_submission, submission), (play_anchor, anchor)]
-        for play, runs in sides if len(submission) % 2 == 0 else reversed(sides):
-            order = len(submission) + len(anchor)
-            windows = play(order)
-            runs.append(windows.as_run(order, overhead_us))
-            outside += windows.outside[windows.warmups :] if runs is submission else ()
-            states += [windows.gpu] if windows.gpu else []
+        order = 2 * len(submission)
+        is_mirrored = len(submission) % 2 == 1
+        turns = (play_anchor, play_submission) if is_mirrored else (play_submission, play_anchor)
+        windows, runs, overhead_us = _play_turns(turns, order, overhead, idle_after=0 if is_mirrored else 2)
+        submission.append(runs[is_mirrored])
+        anchor.append(runs[not is_mirrored])
+        overheads_us.append(overhead_us)
+        outside += windows[is_mirrored].outside[windows[is_mirrored].warmups :]
+        states += [one.gpu for one in windows if one.gpu]
         if len(submission) < pairs:
             continue
         if give_up == math.inf:
             give_up = time.monotonic() + steady_s
         ratio = ratio_interval(pair_ratios(tuple(submission), tuple(anchor)))
-        is_lost = any(median([run.time_us for run in runs]) <= _lost_us(overhead_us) for runs in (submission, anchor))
+        is_lost = any(_is_lost(runs, overheads_us) for runs in (submission, anchor))
         steady = is_steady(ratio) and not is_lost
         # With an odd number of pairs, the order of play would not be balanced.
         if len(submission) % 2 == 0 and (steady or time.monotonic() > give_up):
             break
+    overhead_us = median(overheads_us)
     return Timing.of(
         tuple(submission),
         tuple(anchor),
         overhead_us=overhead_us,
         bound_us=max(overhead_us, hidden_us(outside)) if outside else overhead_us + loop_us,
-        calls_per_sample=windows.calls_per_sample,
+        calls_per_sample=windows[0].calls_per_sample,
         steady=steady,
         note="" if steady else _lost(overhead_us) if is_lost else _unsteady(ratio, len(submission)),
         gpu=tuple(states),
     )
 
 
+def _play_turns(
+    turns: Sequence[Play], order: int, overhead: Overhead, *, idle_after: int
+) -> tuple[list[Windows], list[Run], float]:
+    """Play a run of each side in turn, and measure the overhead after so many of them.
+
+    Args:
+        order: the position of the first run among all runs of the case.
+
+    Returns:
+        The runs' windows, the runs without the overhead, and the overhead in microseconds.
+    """
+    windows = [play(order + turn) for turn, play in enumerate(turns[:idle_after])]
+    overhead_us = overhead()
+    windows += [play(order + turn) for turn, play in enumerate(turns[idle_after:], start=idle_after)]
+    return windows, [one.as_run(order + turn, overhead_us) for turn, one in enumerate(windows)], overhead_us
+
+
 def is_steady(ratio: Interval) -> bool:
     return ratio.log_half_width <= STEADY
 
 
-def _lost_us(overhead_us: float) -> float:
-    """Samples up to this value are only noise."""
-    return RESOLUTION * overhead_us * (1 + 1e-9)
+def _is_lost(runs: Sequence[Run], overheads_us: Sequence[float]) -> bool:
+    """Whether the runs' samples are only noise: as small as samples can be."""
+    shares = [run.time_us / overhead_us for run, overhead_us in zip(runs, overheads_us, strict=True)]
+    return median(shares) <= RESOLUTION * (1 + 1e-9)
 
 
 def _lost(overhead_us: float) -> str:
@@ -237,32 +267,32 @@ def _unsteady(ratio: Interval, pairs: int) -> str:
 
 
 class Blocks:
-    """One case of a duel, played in A-B-B-A blocks with two runs per side."""
+    """One case of a duel, played in A-B-B-A blocks with two runs per side, and the overhead in the middle."""
 
-    def __init__(self, params: Mapping[str, Param], challenger: Play, champion: Play, overhead_us: float) -> None:
+    def __init__(self, params: Mapping[str, Param], challenger: Play, champion: Play, overhead: Overhead) -> None:
         self._params = params
-        self._sides = challenger, champion
-        self._overhead_us = overhead_us
-        self._runs: tuple[list[Run], list[Run]] = [], []
+        self._turns = challenger, champion, champion, challenger
+        self._overhead = overhead
+        self._challenger: list[Run] = []
+        self._champion: list[Run] = []
         self._states: list[GpuState] = []
         self._calls_per_sample = 1
 
     def play(self) -> None:
-        for side in (0, 1, 1, 0):
-            order = sum(map(len, self._runs))
-            windows = self._sides[side](order)
-            self._runs[side].append(windows.as_run(order, self._overhead_us))
-            self._calls_per_sample = windows.calls_per_sample
-            self._states += [windows.gpu] if windows.gpu else []
+        order = 2 * len(self._challenger)
+        windows, (first, *theirs, last), _ = _play_turns(self._turns, order, self._overhead, idle_after=2)
+        self._challenger += [first, last]
+        self._champion += theirs
+        self._calls_per_sample = windows[0].calls_per_sample
+        self._states += [one.gpu for one in windows if one.gpu]
 
     @property
     def case(self) -> DuelCase:
         """The blocks played so far."""
-        challenger, champion = map(tuple, self._runs)
         return DuelCase(
             params=dict(self._params),
-            challenger=challenger,
-            champion=champion,
+            challenger=tuple(self._challenger),
+            champion=tuple(self._champion),
             calls_per_sample=self._calls_per_sample,
             gpu=tuple(self._states),
         )

@@ -154,7 +154,7 @@ class Game:
             timing = sampling.time_case(
                 self.runs.of(self.challenger, case, phase),
                 self.runs.of(self.anchor, case, phase),
-                self.runs.calibrate(case, phase),
+                self.runs.overhead(case, phase),
                 min(STEADY_S[self.mode], phase.deadline.left_s),
                 self.pairs,
                 loop_us=self.runs.loop_us(case),

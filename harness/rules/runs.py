@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from harness.gpu.vendor_profilers import Profiler, ProfilerOutput, last_words
 from harness.records.counters import Counters
@@ -51,12 +52,19 @@ class Runs:
         self.other_work: list[float] = []
         """The share of a core that other work took, for each run in order of play."""
 
-    def calibrate(self, case: Case, phase: Phase) -> float:
-        """Measure the overhead of a call with this case's inputs, in microseconds."""
+    def overhead(self, case: Case, phase: Phase) -> sampling.Overhead:
+        """The overhead of a call with this case's inputs: measured now on a GPU, for each pair or block on a CPU."""
         self.context.sandbox.keep_awake()
+        if not self.context.device.opens_a_device:
+            return partial(sampling.player_overhead, self.of(self.idler, case, phase))
+        overhead_us = self._measure_overhead(case, phase)
+        return lambda: overhead_us
+
+    def _measure_overhead(self, case: Case, phase: Phase) -> float:
+        """The overhead of a call on a GPU, in microseconds."""
         idle = self.of(self.idler, case, phase)
         if not self.context.device.is_sealed:
-            return sampling.calibrate(idle)
+            return sampling.own_overhead(idle)
         if case.name not in self._calls_per_window:
             self._calls_per_window[case.name] = self._find_calls_per_window(case, phase)
         if self._calls_per_window[case.name] > 1:
