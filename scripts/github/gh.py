@@ -210,14 +210,16 @@ class GitHub(Wire):
 
     def checks(self, head_sha: str, name: str = "") -> tuple[CheckRun, ...]:
         """A commit's check runs, oldest first and with older ones of a name; none if the commit is gone."""
-        query = f"?filter=all&per_page={PER_PAGE}" + (f"&check_name={_part(name)}" if name else "")
+        query = "?filter=all" + (f"&check_name={_part(name)}" if name else "")
         try:
-            answer = self.ask("GET", f"/commits/{_part(head_sha)}/check-runs{query}")
+            runs = [
+                CheckRun.of(one) for one in self.pages(f"/commits/{_part(head_sha)}/check-runs{query}", "check_runs")
+            ]
         except GitHubError as error:
             if error.is_of_no_commit:
                 return ()
             raise
-        return tuple(sorted(map(CheckRun.of, items(answer, "check_runs")), key=lambda one: one.id))
+        return tuple(sorted(runs, key=lambda one: one.id))
 
     # Pages
 
