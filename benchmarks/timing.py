@@ -1,6 +1,7 @@
 """`make bench-timing`: test on this machine the claims about times and duels.
 
     cost     the overhead of a timed call without the task's own code, and the data rate
+    short    a file much shorter than its anchor, with the overhead of each pair of runs and with one for all pairs
     aa       duels of a kernel with itself: how often does it win?
     power    duels of a kernel that does 10 % less work with one that does not: how often does it win?
     spread   one submission, ranked repeatedly: the spread of its scores and of its raw means
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -37,6 +39,7 @@ from harness.records.errors import JudgeError
 from harness.records.fields import Mode
 from harness.records.stats import score
 from harness.records.verdict import Verdict
+from harness.referee.sampling import Windows
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Board, load_task, load_tasks
 from harness.task.task_folder import Example
@@ -46,7 +49,7 @@ from scripts.common.terminal import console, time_left
 from scripts.common.text import format_us
 from tests import loads
 
-_PARTS = ("cost", "aa", "power", "spread", "honest")
+_PARTS = ("cost", "short", "aa", "power", "spread", "honest")
 _TASKS = Path(__file__).parent.parent / "tasks"
 _PATIENCE_S = 5.0
 """How long to wait for an idle machine before a run: the other programs do not end."""
@@ -96,6 +99,7 @@ def custom_kernel(data):
 
 _WRONG = "def custom_kernel(data):\n    return data\n"
 
+_SHORT, _LONGER = _REPEATED.format(repetitions=3), _REPEATED.format(repetitions=12)
 _FULL, _TENTH_LESS = _REPEATED.format(repetitions=100), _REPEATED.format(repetitions=90)
 
 _ITEM_BYTES = 4
@@ -113,7 +117,9 @@ _PLAYERS, _RUNS = 10, 3
 @click.option(
     "--again", type=click.IntRange(0), default=10, show_default=True, help="How many void duels aa plays again."
 )
-@click.option("--judgings", type=click.IntRange(1), default=20, show_default=True, help="Number of judgings in spread.")
+@click.option(
+    "--judgings", type=click.IntRange(1), default=20, show_default=True, help="Number of judgings in spread and short."
+)
 @click.option("--files", type=click.IntRange(1), default=20, show_default=True, help="Number of files in honest.")
 @click.option("--rankings", type=click.IntRange(1), default=60, show_default=True, help="Number of rankings in honest.")
 @click.option("--load", type=click.Choice(sorted(loads.KINDS)), help="Measure beside such other work on all cores.")
@@ -141,6 +147,7 @@ def main(
     with _board() as board:
         steps: dict[str, Callable[[], None]] = {
             "cost": lambda: _measure_cost(board, raw),
+            "short": lambda: _time_a_short_kernel(board, raw, judgings),
             "aa": lambda: _play_duels(board, raw, "aa", (_FULL, _FULL), duels, again=again if load else None),
             "power": lambda: _play_duels(board, raw, "power", (_TENTH_LESS, _FULL), duels),
             "spread": lambda: _judge_repeatedly(board, raw, judgings, over),
@@ -402,6 +409,55 @@ def _measure_cost(board: Board, raw: Raw) -> None:
                     call_us = (time.perf_counter() - start - reference.seconds) / calls * 1e6
                     raw.add("cost", bytes=size, call_us=call_us, windows_us=windows_us)
             _say("cost", done, total, time.monotonic() - began, f"{size // 1024} KiB: {format_us(call_us)} a call")
+
+
+# ---------------------------------------------------------------------- short
+
+
+def _time_a_short_kernel(board: Board, raw: Raw, judgings: int) -> None:
+    """Time pairs of runs, and subtract the overheads of the pairs, or one that was measured before them."""
+    from harness.judge import open_context
+    from harness.referee.sampling import own_overhead, time_case
+    from harness.rules.examine import require_build
+    from harness.rules.runs import Runs
+
+    with open_context(board, Mode.RANKED, "bubblewrap") as context, _impatient():
+        entries = [context.entry(name, _submission(name, name)) for name in (_SHORT, _LONGER)]
+        for entry in entries:
+            require_build(context, entry)
+        for done in range(1, judgings + 1):
+            start, case, runs = time.monotonic(), board.counting[0], Runs(context)
+            phase = context.phase("a benchmark", 600)
+            before_us = own_overhead(runs.of(runs.idler, case, phase))
+            plays = [_Recorded(runs.of(entry, case, phase)) for entry in entries]
+            of_pairs = time_case(plays[0], plays[1], runs.overhead(case, phase), 0.0)
+            of_all = time_case(plays[0].again(), plays[1].again(), partial(float, before_us), 0.0)
+            seconds = time.monotonic() - start
+            ratios = {"pairs": of_pairs.ratio.model_dump(), "all": of_all.ratio.model_dump()}
+            raw.add(
+                "short",
+                seconds=seconds,
+                ratios=ratios,
+                time_us=of_pairs.submission_us,
+                overhead_us=of_pairs.overhead_us,
+            )
+            _say("short", done, judgings, seconds, f"{of_pairs.ratio.value:.3f}, {of_all.ratio.value:.3f}")
+
+
+class _Recorded:
+    """Plays runs, and can return the same windows once more, without playing."""
+
+    def __init__(self, play: Callable[[int], Windows]) -> None:
+        self._play = play
+        self._windows: list[Windows] = []
+
+    def __call__(self, order: int) -> Windows:
+        self._windows.append(self._play(order))
+        return self._windows[-1]
+
+    def again(self) -> Callable[[int], Windows]:
+        windows = iter(self._windows)
+        return lambda _: next(windows)
 
 
 if __name__ == "__main__":

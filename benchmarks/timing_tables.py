@@ -30,6 +30,7 @@ def tables_of(part: str, numbers: Numbers) -> Iterator[Table]:
     """The tables of one part, from at least one measurement."""
     makers = {
         "cost": _cost_tables,
+        "short": _short_tables,
         "aa": _aa_tables,
         "power": _power_tables,
         "spread": _spread_tables,
@@ -58,6 +59,25 @@ def _cost_tables(numbers: Numbers) -> Iterator[Table]:
         rate = MOVES * (large - small) / more_us / 1e3
         claims.add_row("data moves at 3 GB/s at least", f"{rate:.1f} GB/s", _holds(rate >= 3))
     yield claims
+
+
+def _short_tables(numbers: Numbers) -> Iterator[Table]:
+    columns = ("Ratio", "Deviation (MAD)", "Coefficient of variation", "Half-width", "Intervals with the median ratio")
+    made = table("A kernel shorter than its anchor, judged repeatedly", "Overhead", *columns, right=columns)
+    for way, name in (("pairs", "of each pair of runs"), ("all", "of the faster of two idle players, for all pairs")):
+        ratios = [Interval(**one["ratios"][way]) for one in numbers]
+        values = [ratio.value for ratio in ratios]
+        middle, (_, deviation, variation) = median(values), _spreads(values)
+        half = median([ratio.log_half_width for ratio in ratios])
+        holding = sum(ratio.low <= middle <= ratio.high for ratio in ratios)
+        shares = map(format_percent, (deviation, variation, half))
+        made.add_row(name, _format_ratio(middle), *shares, f"{holding} of {len(ratios)}")
+    yield made
+    times = _table_of_times("The judgings")
+    _add_row(times, "the kernel's time", [one["time_us"] for one in numbers], format_us)
+    _add_row(times, "overhead", [one["overhead_us"] for one in numbers], format_us)
+    _add_row(times, "duration", [one["seconds"] for one in numbers], _format_seconds)
+    yield times
 
 
 def _aa_tables(numbers: Numbers) -> Iterator[Table]:

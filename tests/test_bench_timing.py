@@ -66,6 +66,17 @@ def test_the_cost_table_separates_call_cost_from_data_rate():
     assert "200.0 µs  holds" in shown("cost", numbers[:1])
 
 
+def test_the_table_of_a_short_kernel_counts_the_intervals_with_the_median_ratio():
+    def judging(value, half):
+        of_pairs = {"value": value, "low": value - half, "high": value + half}
+        of_all = {"value": value, "low": value, "high": value}
+        return {"ratios": {"pairs": of_pairs, "all": of_all}, "time_us": 50, "overhead_us": 45, "seconds": 2}
+
+    of_pairs, of_all = shown("short", [judging(0.25, 0.01), judging(0.24, 0.02), judging(0.28, 0.01)]).splitlines()[2:4]
+    assert "0.2500" in of_pairs and of_pairs.endswith("2 of 3")
+    assert "0.2500" in of_all and of_all.endswith("1 of 3")
+
+
 def test_the_honest_table_counts_void_refused_and_provisional_rankings():
     def ranking(verdict, half=0.0, *, needs_quiet=True):
         ratio = {"value": 1.0, "low": 1 - half, "high": 1 + half} if verdict == "AC" else None
