@@ -6,12 +6,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from ctypes import addressof, byref, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p, sizeof
+from ctypes import addressof, byref, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 
 import pytest
 
 from benchmarks.border.kernels import PROBES
-from harness.inside.cuda_driver import Driver, DriverError, _Access, _Location, _Properties
+from harness.inside.cuda_driver import Driver, DriverError, _Access, _Location
 
 UNIT = 2 << 20
 MOST_QUEUED = 1024
@@ -50,10 +50,6 @@ def access(location: int = 1, device: int = 0, flags: int = 3) -> object:
 
 
 # ---------------------------------------------------------------------- contexts
-
-
-def test_the_structures_have_the_sizes_of_the_header() -> None:
-    assert (sizeof(_Properties), sizeof(_Access), sizeof(_Location)) == (32, 12, 8)
 
 
 def test_a_thread_has_no_context_until_it_makes_one_current(driver: Driver) -> None:

@@ -537,6 +537,7 @@ int cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle, unsi
 
 int cuMemSetAccess(uint64_t address, size_t size, const Access *wanted, size_t count) {
     if (int code = initialised()) return code;
+    synchronize_all();
     std::lock_guard guard(driver.mutex);
     if (!are_mappings(address, size) || count != 1 || wanted->location.type != 1 || wanted->flags != 3)
         return INVALID_VALUE;
