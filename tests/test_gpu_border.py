@@ -210,6 +210,16 @@ def test_a_gpu_that_cannot_share_memory_is_refused_with_the_way_out(
         SealedMemory(Driver(library), 1000, 1000)
 
 
+def test_mps_is_found_by_its_pipe_if_the_driver_is_older_than_cuda_12_3(
+    library: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_GPU_133", "")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    assert Driver(library).find_obstacle() == ""
+    (tmp_path / "control").touch()
+    assert "Multi-Process Service is running" in Driver(library).find_obstacle()
+
+
 def test_a_machine_without_a_gpu_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_GPU_ABSENT", "1")
     with pytest.raises(DriverError, match="cuInit: CUDA_ERROR_NO_DEVICE"):
