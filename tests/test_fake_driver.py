@@ -24,7 +24,7 @@ def driver(library: str) -> Driver:
 
 
 def refuses(driver: Driver, error: str, function: str, *arguments: object) -> None:
-    with pytest.raises(DriverError, match=f"^{function}: CUDA_ERROR_{error}$"):
+    with pytest.raises(DriverError, match=rf"^{function}: CUDA_ERROR_{error} \("):
         driver.call(function, *arguments)
 
 
@@ -67,7 +67,7 @@ def test_a_thread_has_no_context_until_it_makes_one_current(driver: Driver) -> N
     thread = threading.Thread(target=use)
     thread.start()
     thread.join()
-    assert found == ["cuCtxSynchronize: CUDA_ERROR_INVALID_CONTEXT", "", found[0]]
+    assert found == ["cuCtxSynchronize: CUDA_ERROR_INVALID_CONTEXT (invalid device context)", "", found[0]]
 
 
 def test_a_pointer_that_is_no_context_is_refused(driver: Driver) -> None:
@@ -103,8 +103,8 @@ os.wait()
 say(driver.synchronize)
 """
     assert errors_of(library, code) == [
-        "cuCtxSynchronize: CUDA_ERROR_NOT_INITIALIZED",
-        "cuInit: CUDA_ERROR_NOT_INITIALIZED",
+        "cuCtxSynchronize: CUDA_ERROR_NOT_INITIALIZED (initialization error)",
+        "cuInit: CUDA_ERROR_NOT_INITIALIZED (initialization error)",
         "none",
     ]
 
@@ -125,7 +125,7 @@ say(driver.call, "cuEventRecord", event, stream)
 """
     first, *others = errors_of(library, code)
     assert first == "none"
-    assert [error.partition(": ")[2] for error in others] == ["CUDA_ERROR_ILLEGAL_ADDRESS"] * 6
+    assert ["CUDA_ERROR_ILLEGAL_ADDRESS" in error for error in others] == [True] * 6
 
 
 # ---------------------------------------------------------------------- virtual memory
@@ -149,7 +149,7 @@ def test_memory_is_exported_as_a_descriptor_only(driver: Driver) -> None:
 def test_only_open_descriptors_of_memory_are_imported(driver: Driver) -> None:
     _, descriptor = driver.share(UNIT)
     os.close(descriptor)
-    error = r"^cuMemImportFromShareableHandle: CUDA_ERROR_INVALID_VALUE$"
+    error = r"^cuMemImportFromShareableHandle: CUDA_ERROR_INVALID_VALUE"
     with pytest.raises(DriverError, match=error):
         driver.open(descriptor, UNIT)
     with open(os.devnull) as other, pytest.raises(DriverError, match=error):

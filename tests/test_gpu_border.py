@@ -27,6 +27,7 @@ from benchmarks.border.probe import (
     measure_player,
     measure_stops,
 )
+from harness.gpu.gpu_errors import advise
 from harness.gpu.kernels import REFEREE
 from harness.gpu.sealed_memory import SealedMemory, draw_gate
 from harness.inside.cuda_driver import Driver, DriverError
@@ -220,10 +221,23 @@ def test_mps_is_found_by_its_pipe_if_the_driver_is_older_than_cuda_12_3(
     assert "Multi-Process Service is running" in Driver(library).find_obstacle()
 
 
-def test_a_machine_without_a_gpu_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_GPU_ABSENT", "1")
-    with pytest.raises(DriverError, match="cuInit: CUDA_ERROR_NO_DEVICE"):
+@pytest.mark.parametrize(
+    ("error", "name", "remedy"),
+    [
+        (100, "CUDA_ERROR_NO_DEVICE", "check that the driver is loaded and that the container has the GPU's devices"),
+        (802, "CUDA_ERROR_SYSTEM_NOT_READY", "start nvidia-fabricmanager in the same version as the driver"),
+        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "driver and libraries differ: after an update, reboot"),
+        (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "remove the cuda-compat libraries from the loader's path"),
+        (12345, "error 12345", "check the kernel's log"),
+    ],
+)
+def test_a_driver_that_does_not_start_is_named_with_the_way_out(
+    library: str, monkeypatch: pytest.MonkeyPatch, error: int, name: str, remedy: str
+) -> None:
+    monkeypatch.setenv("FAKE_GPU_INIT", str(error))
+    with pytest.raises(DriverError, match=f"^cuInit: {name}") as failed:
         Driver(library)
+    assert remedy in advise(failed.value)
 
 
 def test_two_contexts_never_run_at_once_on_this_driver(library: str) -> None:

@@ -11,10 +11,11 @@
 // while a stream's queue is full, which is not described, but known of all GPUs.  Unlike a GPU's, its kernels and
 // copies may use any memory of the host, so that tests can compute with torch on a CPU.
 //
-// Environment: FAKE_GPU_ABSENT; FAKE_GPU_<number of an attribute> is the attribute's value, or "" if the driver is too
-// old to know it; FAKE_GPU_BYTES limits the size of one allocation; with FAKE_GPU_SHRINKS, a process with a descriptor
-// of memory can change its size, which is impossible on a GPU.
+// Environment: FAKE_GPU_INIT is the error of cuInit; FAKE_GPU_<number of an attribute> is the attribute's value, or ""
+// if the driver is too old to know it; FAKE_GPU_BYTES limits the size of one allocation; with FAKE_GPU_SHRINKS, a process
+// with a descriptor of memory can change its size, which is impossible on a GPU.
 
+#include <array>
 #include <atomic>
 #include <climits>
 #include <condition_variable>
@@ -376,6 +377,34 @@ struct Access { Location location; int flags; };
 
 namespace {
 
+int describe(int code, const char **text, int which) {
+    static const std::map<int, std::array<const char *, 2>> texts = {
+        {INVALID_VALUE, {"CUDA_ERROR_INVALID_VALUE", "invalid argument"}},
+        {OUT_OF_MEMORY, {"CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}},
+        {NOT_INITIALIZED, {"CUDA_ERROR_NOT_INITIALIZED", "initialization error"}},
+        {NO_DEVICE, {"CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"}},
+        {INVALID_DEVICE, {"CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"}},
+        {INVALID_IMAGE, {"CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"}},
+        {INVALID_CONTEXT, {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"}},
+        {NO_BINARY_FOR_GPU,
+         {"CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"}},
+        {INVALID_PTX, {"CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"}},
+        {INVALID_HANDLE, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
+        {NOT_FOUND, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
+        {NOT_READY, {"CUDA_ERROR_NOT_READY", "device not ready"}},
+        {ILLEGAL_ADDRESS, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}},
+        {NOT_SUPPORTED, {"CUDA_ERROR_NOT_SUPPORTED", "operation not supported"}},
+        {802, {"CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"}},
+        {803, {"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+               "system has unsupported display driver / cuda driver combination"}},
+        {804, {"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+               "forward compatibility was attempted on non supported HW"}},
+    };
+    auto found = texts.find(code);
+    *text = found == texts.end() ? nullptr : found->second[which];
+    return *text ? SUCCESS : INVALID_VALUE;
+}
+
 int check(const Properties &wanted) {
     constexpr uint8_t none[8] = {};
     if (wanted.location.type == 1 && wanted.location.id) return INVALID_DEVICE;
@@ -389,25 +418,14 @@ extern "C" {
 
 int cuInit(unsigned flags) {
     if (flags) return INVALID_VALUE;
-    if (getenv("FAKE_GPU_ABSENT")) return NO_DEVICE;
+    if (const char *error = getenv("FAKE_GPU_INIT")) return atoi(error);
     pid_t none = 0;
     driver.initialised.compare_exchange_strong(none, getpid());
     return initialised();
 }
 
-int cuGetErrorName(int code, const char **name) {
-    static const std::map<int, const char *> names = {
-        {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"}, {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
-        {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"}, {NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
-        {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"}, {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
-        {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"}, {NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
-        {INVALID_PTX, "CUDA_ERROR_INVALID_PTX"}, {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
-        {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"}, {NOT_READY, "CUDA_ERROR_NOT_READY"},
-        {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"}};
-    auto found = names.find(code);
-    *name = found == names.end() ? nullptr : found->second;
-    return *name ? SUCCESS : INVALID_VALUE;
-}
+int cuGetErrorName(int code, const char **name) { return describe(code, name, 0); }
+int cuGetErrorString(int code, const char **meaning) { return describe(code, meaning, 1); }
 
 int cuDeviceGet(int *device, int ordinal) {
     if (int code = initialised()) return code;
