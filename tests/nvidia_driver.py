@@ -37,15 +37,19 @@ template <typename T> static int tell(const char* what, T* answer) {
     return 0;
 }
 
+static bool is_ready = false;
+
 extern "C" {
-int nvmlInit_v2() { return 0; }
-int nvmlDeviceGetCount_v2(unsigned* count) { *count = 3; return 0; }
+int nvmlInit_v2() { is_ready = true; return 0; }
+int nvmlDeviceGetCount_v2(unsigned* count) { *count = 3; return is_ready ? 0 : 1; }  // NVML_ERROR_UNINITIALIZED
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+    if (!is_ready) return 1;
     *device = (void*)(unsigned long)index;
     return index ? 0 : 4;  // NVML_ERROR_NO_PERMISSION: the first GPU is not in this container
 }
 int nvmlDeviceGetMinorNumber(void* device, unsigned* minor) { *minor = device == (void*)1 ? 3 : 0; return 0; }
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+    if (!is_ready) return 1;
     *device = (void*)2;
     return strcmp(uuid, UUID) ? 6 : 0;  // NVML_ERROR_NOT_FOUND
 }

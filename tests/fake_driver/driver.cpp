@@ -1,19 +1,19 @@
 // A CUDA driver without a GPU: the functions that PullRank calls, on memory of the host.
 //
 // Device memory is a memfd, a shared handle is its descriptor, and a device address is a host address.  Each stream is
-// a thread.  A kernel runs in slices, and only while it holds the lock of "the GPU": the file of this library, which all
-// processes share.  So one context runs at a time, and a kernel that never ends does not keep others out.  The lock of a
-// process that is stopped in the middle of a slice is passed over.  Times are the machine's own.
+// a thread.  A kernel runs in slices, and only while it holds the lock of "the GPU": the file of this library, which
+// all processes share.  So one context runs at a time, and a kernel that never ends does not keep others out.  The lock
+// of a process that is stopped in the middle of a slice is passed over.  Times are the machine's own.
 //
 // It refuses what NVIDIA's driver refuses, with the same error, as far as the "CUDA Driver API" describes it: calls
-// without a context, in a forked process, or after a kernel has broken the context; unknown handles; sizes and ranges of
-// memory; kernels that are too large.  Where the description leaves a choice, it takes the stricter one.  A launch waits
-// while a stream's queue is full, which is not described, but known of all GPUs.  Unlike a GPU's, its kernels and
+// without a context, in a forked process, or after a kernel has broken the context; unknown handles; sizes and ranges
+// of memory; kernels that are too large.  Where the description leaves a choice, it takes the stricter one.  A launch
+// waits while a stream's queue is full, which is not described, but known of all GPUs.  Unlike a GPU's, its kernels and
 // copies may use any memory of the host, so that tests can compute with torch on a CPU.
 //
 // Environment: FAKE_GPU_INIT is the error of cuInit; FAKE_GPU_<number of an attribute> is the attribute's value, or ""
-// if the driver is too old to know it; FAKE_GPU_BYTES limits the size of one allocation; with FAKE_GPU_SHRINKS, a process
-// with a descriptor of memory can change its size, which is impossible on a GPU.
+// if the driver is too old to know it; FAKE_GPU_BYTES limits the size of one allocation; with FAKE_GPU_SHRINKS, a
+// process with a descriptor of memory can change its size, which is impossible on a GPU.
 
 #include <array>
 #include <atomic>
@@ -196,7 +196,7 @@ struct Function {
 
 class Stream;
 
-// All that this process has made with the driver.  It is never destroyed, because threads use it until the process ends.
+// All that this process has made with the driver.  Never destroyed, because threads use it until the process ends.
 struct Driver {
     std::mutex mutex;
     std::atomic<pid_t> initialised{0};
@@ -331,10 +331,10 @@ std::shared_ptr<Event> event_of(void *event) {
 
 // Whether these bytes are mappings, from the begin of the first to the end of the last.
 bool are_mappings(uint64_t address, size_t size) {
-    uint64_t at = address;
-    for (auto one = driver.mapped.find(at); at < address + size && one != driver.mapped.end() && one->first == at; ++one)
+    uint64_t at = address, end = address + size;
+    for (auto one = driver.mapped.find(at); at < end && one != driver.mapped.end() && one->first == at; ++one)
         at += one->second;
-    return size && at == address + size;
+    return size && at == end;
 }
 
 void *map_pages(void *at, size_t size, int protection, int flags) {
