@@ -2,7 +2,7 @@
 
 root/ledger/<pid>      the bytes that this process holds on the GPU with the UUID, until it ends, as with a real driver
 root/gpu/<what>        what this GPU reports: clock (MHz), temperature (°C), power (mW), reasons (bits), heat_ns, others
-                       (processes), ecc (errors); without the file it does not support the question
+                       (processes), ecc (errors), used (bytes); without the file it does not support the question
 """
 
 import subprocess
@@ -16,6 +16,7 @@ DRIVER = r"""
 #include <string>
 
 struct Memory { unsigned long long total, free, used; };
+struct MemoryV2 { unsigned version; unsigned long long total, reserved, free, used; };
 static const std::string root = ROOT, ledger = root + "/ledger";
 
 static unsigned long long number(const std::string& path) {
@@ -36,15 +37,19 @@ template <typename T> static int tell(const char* what, T* answer) {
     return 0;
 }
 
+static bool is_ready = false;
+
 extern "C" {
-int nvmlInit_v2() { return 0; }
-int nvmlDeviceGetCount_v2(unsigned* count) { *count = 3; return 0; }
+int nvmlInit_v2() { is_ready = true; return 0; }
+int nvmlDeviceGetCount_v2(unsigned* count) { *count = 3; return is_ready ? 0 : 1; }  // NVML_ERROR_UNINITIALIZED
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+    if (!is_ready) return 1;
     *device = (void*)(unsigned long)index;
     return index ? 0 : 4;  // NVML_ERROR_NO_PERMISSION: the first GPU is not in this container
 }
 int nvmlDeviceGetMinorNumber(void* device, unsigned* minor) { *minor = device == (void*)1 ? 3 : 0; return 0; }
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+    if (!is_ready) return 1;
     *device = (void*)2;
     return strcmp(uuid, UUID) ? 6 : 0;  // NVML_ERROR_NOT_FOUND
 }
@@ -58,6 +63,12 @@ int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
     closedir(folder);
     memory->free = memory->total - memory->used;
     return 0;
+}
+int nvmlDeviceGetMemoryInfo_v2(void*, MemoryV2* memory) {
+    if (memory->version != 0x02000028) return 25;  // NVML_ERROR_ARGUMENT_VERSION_MISMATCH
+    memory->total = 8ull << 30;
+    memory->reserved = 1ull << 30;
+    return tell("used", &memory->used);
 }
 int nvmlDeviceGetName(void*, char* name, unsigned size) { strncpy(name, "NVIDIA H200", size); return 0; }
 int nvmlSystemGetDriverVersion(char* version, unsigned size) { strncpy(version, "570.86.10", size); return 0; }

@@ -227,7 +227,7 @@ def test_a_rehearsal_prints_each_row_and_writes_lines_and_tables(tmp_path):
 
 
 def test_a_failing_row_makes_the_command_fail(tmp_path):
-    done = check(tmp_path, "--stage", "1", "--only", "player: stale", FAKE_GPU_MPS="1")
+    done = check(tmp_path, "--stage", "1", "--only", "player: stale", FAKE_GPU_133="1")
     assert done.returncode == 1
     assert "**FAILED**: the GPU cannot judge: the CUDA Multi-Process Service is running" in done.stdout
 

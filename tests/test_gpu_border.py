@@ -27,6 +27,7 @@ from benchmarks.border.probe import (
     measure_player,
     measure_stops,
 )
+from harness.gpu.gpu_errors import advise
 from harness.gpu.kernels import REFEREE
 from harness.gpu.sealed_memory import SealedMemory, draw_gate
 from harness.inside.cuda_driver import Driver, DriverError
@@ -128,6 +129,19 @@ def test_synchronous_launches_do_not_wait_for_what_the_host_launches_next(
     assert not Driver(library).can_wait
 
 
+@pytest.mark.parametrize("value", ["0", ""], ids=["a GPU that cannot", "a driver older than CUDA 12"])
+def test_a_call_is_timed_where_streams_cannot_wait(library: str, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("FAKE_GPU_122", value)
+    driver = Driver(library)
+    assert not driver.can_wait
+    with SealedMemory(driver, 1000, 1000) as memory:
+        with pytest.raises(DriverError, match="CUDA_ERROR_NOT_SUPPORTED"):
+            driver.wait_for_value(memory._stream.value, memory.offered.address, 1)
+        memory.clear()
+        memory.reveal()
+        assert memory.seal() > 0
+
+
 def test_a_gpu_that_keeps_no_lines_in_its_cache_is_not_asked_to_reset_them(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,22 +191,53 @@ def test_the_memory_that_this_process_holds_is_counted_until_it_is_freed(library
     assert Driver.held_bytes == before
 
 
-def test_mps_is_refused_with_the_way_out(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_GPU_MPS", "1")
-    with pytest.raises(JudgeError, match=r"Multi-Process Service is running: `echo quit \| nvidia-cuda-mps-control`"):
+@pytest.mark.parametrize(
+    ("attributes", "obstacle"),
+    [
+        ({133: 1}, r"Multi-Process Service is running: `echo quit \| nvidia-cuda-mps-control`"),
+        ({20: 3}, "as root, `nvidia-smi -c 0` sets it to Default"),
+        ({75: 7, 76: 0}, "does not clear the memory that a process has freed"),
+        ({102: 0}, "cannot share memory by file descriptors"),
+        ({103: 0}, "cannot share memory by file descriptors"),
+    ],
+    ids=["MPS", "exclusive mode", "Volta", "no virtual memory", "no descriptors"],
+)
+def test_a_gpu_that_cannot_share_memory_is_refused_with_the_way_out(
+    library: str, monkeypatch: pytest.MonkeyPatch, attributes: dict[int, int], obstacle: str
+) -> None:
+    for number, value in attributes.items():
+        monkeypatch.setenv(f"FAKE_GPU_{number}", str(value))
+    with pytest.raises(JudgeError, match=obstacle):
         SealedMemory(Driver(library), 1000, 1000)
 
 
-def test_a_gpu_for_one_context_only_is_refused(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_GPU_EXCLUSIVE", "1")
-    with pytest.raises(JudgeError, match="as root, `nvidia-smi -c 0` sets it to Default"):
-        SealedMemory(Driver(library), 1000, 1000)
+def test_mps_is_found_by_its_pipe_if_the_driver_is_older_than_cuda_12_3(
+    library: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_GPU_133", "")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    assert Driver(library).find_obstacle() == ""
+    (tmp_path / "control").touch()
+    assert "Multi-Process Service is running" in Driver(library).find_obstacle()
 
 
-def test_a_machine_without_a_gpu_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_GPU_ABSENT", "1")
-    with pytest.raises(DriverError, match="cuInit: CUDA_ERROR_NO_DEVICE"):
+@pytest.mark.parametrize(
+    ("error", "name", "remedy"),
+    [
+        (100, "CUDA_ERROR_NO_DEVICE", "check that the driver is loaded and that the container has the GPU's devices"),
+        (802, "CUDA_ERROR_SYSTEM_NOT_READY", "start nvidia-fabricmanager in the same version as the driver"),
+        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "driver and libraries differ: after an update, reboot"),
+        (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "remove the cuda-compat libraries from the loader's path"),
+        (12345, "error 12345", "check the kernel's log"),
+    ],
+)
+def test_a_driver_that_does_not_start_is_named_with_the_way_out(
+    library: str, monkeypatch: pytest.MonkeyPatch, error: int, name: str, remedy: str
+) -> None:
+    monkeypatch.setenv("FAKE_GPU_INIT", str(error))
+    with pytest.raises(DriverError, match=f"^cuInit: {name}") as failed:
         Driver(library)
+    assert remedy in advise(failed.value)
 
 
 def test_two_contexts_never_run_at_once_on_this_driver(library: str) -> None:

@@ -113,10 +113,12 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_meter_reads_nvidias_library_repeatedly_without_any_package(driver: Path) -> None:
     meter = find_meter(nvidia(UUID), driver)
     assert meter
-    nvidia_driver.tell(driver, clock=345, temperature=31, power=71_000, reasons=1, heat_ns=40_000_000, others=0)
+    nvidia_driver.tell(
+        driver, clock=345, temperature=31, power=71_000, reasons=1, heat_ns=40_000_000, others=0, used=5 << 20
+    )
     assert meter() == GpuFacts(
         name="NVIDIA H200", driver="570.86.10", clock_mhz=345, max_clock_mhz=1980, temperature_c=31, power_w=71.0,
-        others=0, throttled_ms=40.0,
+        others=0, throttled_ms=40.0, used_mib=5.0,
     )  # fmt: skip
     nvidia_driver.tell(driver, clock=1200, reasons=0x4 | 0x80 | 0x400, others=3)
     assert meter() == GpuFacts(
@@ -136,6 +138,17 @@ def test_a_busy_gpu_without_listed_processes_is_not_quiet() -> None:
     assert replace(H100, busy_percent=97).trouble == "The GPU was 97 % busy."
     assert replace(H100, busy_percent=97, others=None).trouble == "The GPU was 97 % busy."
     assert replace(H100, busy_percent=None, others=None).trouble == ""
+
+
+def test_memory_in_use_by_no_listed_process_is_noted() -> None:
+    """In a container, the driver does not list the processes of others."""
+    unseen = "programs that the driver does not list, such as a desktop's or another container's"
+    note = f"900 MiB of the GPU's memory are in use by {unseen}."
+    assert replace(H100, used_mib=900.2).trouble == note
+    assert replace(H100, used_mib=900.2, busy_percent=97).trouble == f"The GPU was 97 % busy. {note}"
+    assert replace(H100, used_mib=256.0).trouble == ""  # the driver's own
+    assert replace(H100, used_mib=900.2, others=None).trouble == ""
+    assert replace(H100, used_mib=900.2, others=1).trouble == "1 other process uses the GPU."
 
 
 def test_amds_name_is_read_from_rocminfo() -> None:

@@ -22,6 +22,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from benchmarks.border.kernels import PROBES
 from harness.gpu import cpu
 from harness.gpu.device import Device
 from harness.gpu.sealed_memory import SealedMemory
@@ -65,7 +66,7 @@ while type(frame.f_locals.get("self")).__name__ != "_Player":
 player = frame.f_locals["self"]
 shared = player.shared
 driver = shared._driver
-spin = driver.kernel(driver.load(".entry spin(a,b,c,d)\\n"), "spin")
+spin = driver.kernel(driver.load({PROBES!r}), "spin")
 stream = driver.stream()
 WAIT_NS = int({WAIT_S} * 1e9)
 def inputs_of(call=0):
@@ -430,6 +431,7 @@ HONEST = {
         def words_of(data):
             return data[:2].tolist()
         def launch_early():
+            driver.make_current()
             while True:
                 time.sleep(1e-4)
                 with lock:
@@ -526,6 +528,60 @@ def test_work_is_queued_before_the_inputs_unless_scalars_are_new(library):
     windows = [[1, 1], [1, 1], [1, 2], [3, 3], [3, 3]]
     queued = [sealed._may_queue([SimpleNamespace(scalars=[scalar]) for scalar in window]) for window in windows]
     assert queued == [False, True, False, False, True]
+
+
+QUEUED = """
+from harness.inside.protocol import gate_of
+SLEEP_S, LAUNCHES = {sleep_s}, {launches}
+def wait_for_gate(number):
+    place = shared._mappings[0]
+    driver.wait_for_value(stream.value, gate_of(place.address, place.size), number)
+type(shared).can_queue = property(lambda _: True)
+shared.wait_for_gate, shared.synchronize = wait_for_gate, driver.synchronize
+def custom_kernel(data):
+    time.sleep(SLEEP_S)
+    output = answer_to(data)
+    for _ in range(LAUNCHES):
+        driver.launch(spin, stream, (output.data_ptr(), data.data_ptr(), data.numel(), 0))
+    return output
+"""
+"""A player that launches kernels before there are inputs, as on a GPU."""
+
+
+@pytest.mark.parametrize(("launches", "fits"), [(1, True), (100, True), (200, False)])
+def test_launches_count_only_if_a_window_has_more_than_the_driver_queues(play, monkeypatch, launches, fits):
+    """1,024 fit.  The first to go beyond that waits until the inputs are revealed."""
+    play_window, windows, sleep_s = Sealed.play, {}, 0.002
+
+    def note(self, inputs, *args, **options):
+        played = play_window(self, inputs, *args, **options)
+        if len(inputs) == MOST_CALLS:
+            windows.setdefault(self, []).append(self.is_queued)
+        return played
+
+    monkeypatch.setattr(Sealed, "play", note)
+    judgement = play(attack(QUEUED.format(sleep_s=sleep_s, launches=launches)), Mode.BENCHMARK)
+    assert judgement.verdict is Verdict.ACCEPTED, judgement.message
+    # The least queued player is the submission's: others need no queue.
+    queued = min(sum(is_queued) / len(is_queued) for is_queued in windows.values())
+    assert queued > 0.5 if fits else not queued
+    if not fits:
+        timing = judgement.benchmarks[0].timing
+        # In the first sample, the player still launches as much as it can before there are inputs.
+        least = min(sample for run in timing.submission for sample in run.samples_us[1:])
+        assert least + timing.bound_us >= sleep_s * 1e6
+
+
+def test_a_kernel_that_uses_what_is_not_mapped_ends_its_own_player_only(play):
+    code = """
+    def custom_kernel(data):
+        driver.launch(spin, stream, (answer_to(data).data_ptr(), 64, 1, 0))
+        return answer_to(data)
+    """
+    judgement = play(attack(code))
+    assert judgement.verdict is Verdict.RUN_TIME_ERROR
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in judgement.message
+    assert play(GOOD).verdict is Verdict.ACCEPTED
 
 
 # ---------------------------------------------------------------------- with a defence switched off
@@ -726,7 +782,7 @@ def learns_what_is_behind_the_outputs(play, source, patch):
     allocate, secret = SealedMemory._allocate, 0x5EC2
 
     def allocate_before_a_secret(self, size, exits):
-        memory = allocate(self, size + 16, exits)
+        memory = allocate(self, size + 4096, exits)
         self._driver.write(memory.address + size, struct.pack("<H", secret))
         return replace(memory, size=size)
 
@@ -852,7 +908,7 @@ def test_every_output_of_a_window_with_several_calls_is_checked(play, monkeypatc
 
 
 def test_a_gpu_that_cannot_share_its_memory_is_the_judges_fault(board, gpu, monkeypatch):
-    monkeypatch.setenv("FAKE_GPU_MPS", "1")
+    monkeypatch.setenv("FAKE_GPU_133", "1")
     with pytest.raises(JudgeError, match="Multi-Process Service is running"):
         judge(board, submission(GOOD), Mode.TEST, device=gpu)
 

@@ -35,6 +35,8 @@ _TOO_SLOW = frozenset(("software thermal slowdown", "hardware thermal slowdown",
 hardware slowdown: by nvml.h it may be reported during any clock change, and its causes have their own bits.
 """
 _QUIET_PERCENT = 5
+_IDLE_MIB = 300.0
+"""How much of the memory of an idle GPU can be in use: some drivers count 256 MiB of their firmware's."""
 _T = TypeVar("_T")
 
 
@@ -57,6 +59,8 @@ class GpuFacts:
     """How long heat has throttled it since its driver was loaded, in milliseconds."""
     memory_errors: int | None = None
     """How many errors of its memory could not be corrected since its driver was loaded."""
+    used_mib: float | None = None
+    """How much of its memory programs use, in MiB."""
 
     def without_own(self, ours: int) -> GpuFacts:
         """The same facts, with `others` reduced by `ours`, the number of the judge's own processes."""
@@ -70,6 +74,9 @@ class GpuFacts:
             said.append(f"{self.others} other process{'es use' if self.others > 1 else ' uses'} the GPU.")
         elif (self.busy_percent or 0) > _QUIET_PERCENT:
             said.append(f"The GPU was {self.busy_percent:.0f} % busy.")
+        if self.others == 0 and (self.used_mib or 0) > _IDLE_MIB:
+            unseen = "programs that the driver does not list, such as a desktop's or another container's"
+            said.append(f"{self.used_mib:.0f} MiB of the GPU's memory are in use by {unseen}.")
         return " ".join(said)
 
     @property
@@ -136,6 +143,7 @@ def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
         errors = _known(
             lambda: device.ask("nvmlDeviceGetTotalEccErrors", ctypes.c_ulonglong(), nvml.UNCORRECTED, nvml.SINCE_DRIVER)
         )
+        memory_use = _known(lambda: device.ask("nvmlDeviceGetMemoryInfo_v2", nvml.NvmlMemoryV2()))
         heat = _known(lambda: device.ask("nvmlDeviceGetViolationStatus", nvml.Violation(), nvml.POLICY_THERMAL))
         return GpuFacts(
             name=name,
@@ -150,6 +158,7 @@ def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
             others=_known(lambda: device.processes),
             throttled_ms=None if heat is None else heat.violation_ns / 1e6,
             memory_errors=None if errors is None else errors.value,
+            used_mib=None if memory_use is None else memory_use.used / 2**20,
         )
 
     return read

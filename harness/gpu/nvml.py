@@ -26,6 +26,18 @@ class NvmlMemory(ctypes.Structure):
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
+class NvmlMemoryV2(ctypes.Structure):
+    """nvmlMemory_v2_t, in bytes; `used` does not include what the driver reserves."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint), ("total", ctypes.c_ulonglong), ("reserved", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong),
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__(version=ctypes.sizeof(self) | 2 << 24)
+
+
 class Utilization(ctypes.Structure):
     """nvmlUtilization_t, in percent of the last sample period."""
 

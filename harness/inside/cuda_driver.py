@@ -112,9 +112,15 @@ class Driver:
         return answer
 
     def _fail(self, function: str, code: int) -> NoReturn:
-        name = ctypes.c_char_p()
-        self._library.cuGetErrorName(code, ctypes.byref(name))
-        raise DriverError(f"{function}: {(name.value or b'').decode(errors='replace') or f'error {code}'}")
+        """Raise the error with its name and its meaning, as the runtime words it, for `gpu_errors`."""
+        name, meaning = self._describe("cuGetErrorName", code), self._describe("cuGetErrorString", code)
+        raise DriverError(f"{function}: {name} ({meaning})" if meaning else f"{function}: error {code}")
+
+    def _describe(self, function: str, code: int) -> str:
+        """A description of an error; "" if the driver does not know it."""
+        text = ctypes.c_char_p()
+        getattr(self._library, function)(code, ctypes.byref(text))
+        return (text.value or b"").decode(errors="replace")
 
     # Memory.
 
