@@ -212,9 +212,7 @@ class GitHub(Wire):
         """A commit's check runs, oldest first and with older ones of a name; none if the commit is gone."""
         query = "?filter=all" + (f"&check_name={_part(name)}" if name else "")
         try:
-            runs = [
-                CheckRun.of(one) for one in self.pages(f"/commits/{_part(head_sha)}/check-runs{query}", "check_runs")
-            ]
+            runs = list(map(CheckRun.of, self.pages(f"/commits/{_part(head_sha)}/check-runs{query}", "check_runs")))
         except GitHubError as error:
             if error.is_of_no_commit:
                 return ()
