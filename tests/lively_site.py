@@ -15,6 +15,7 @@ import pytest
 from harness.task.task import load_task
 from scripts.ledger.description import CommitDescription
 from scripts.ledger.moderation import Action, Moderation
+from scripts.pages.parts.site import Site
 from scripts.pages.publishing.publish import build_site
 from tests.season.season import Size, make_season
 from tests.test_publish import NOW, SCRIPT, judged, season, task_folder
@@ -69,14 +70,15 @@ def build_lively_site(folder: Path) -> Path:
         [*made.tasks, *tasks],
         made.ledger,
         site,
-        submissions=lambda judgement: made.source_of(judgement) or code,
-        title="Kernel Cup",
-        now=NOW,
-        notice="For a test.",
-        repository="https://github.com/kernels/cup",
-        address=ADDRESS,
-        gpus=made.settings.gpus,
-        base_path="cup",
+        Site(
+            sources=lambda judgement: made.source_of(judgement) or code,
+            title="Kernel Cup",
+            now=NOW,
+            notice="For a test.",
+            repository="https://github.com/kernels/cup",
+            address=ADDRESS,
+            gpus=made.settings.gpus,
+        ),
     )
     return site
 

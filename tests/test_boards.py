@@ -28,7 +28,8 @@ from scripts.cli import run
 from scripts.common.text import format_limit, format_us, in_words
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
-from scripts.pages.publishing.publish import build_site, described_by
+from scripts.pages.parts.site import Site
+from scripts.pages.publishing.publish import build_site
 from tests.season.season import END, Size, make_season
 from tests.test_standings import Event, board
 from tests.test_standings import season as played
@@ -43,8 +44,7 @@ def season(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for judgement, action in ((late, Action.DISQUALIFY), (last, Action.HOLD)):
         facts = {"judgement": judgement.checksum, "reason": f"{action} it.", "by": 1, "at": datetime.now(UTC)}
         made.ledger.append_fact(Moderation(id=action, action=action, **facts))
-    facts = described_by(made.settings)
-    build_site(made.tasks, made.ledger, folder / "_site", submissions=made.source_of, **facts, now=END)
+    build_site(made.tasks, made.ledger, folder / "_site", Site.of(made.settings, sources=made.source_of, now=END))
     return folder
 
 

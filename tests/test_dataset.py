@@ -16,9 +16,10 @@ from scripts.cli import run
 from scripts.competition.settings import SETTINGS, DataSet
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.moderation import Action, Moderation
+from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import iso
 from scripts.pages.publishing.dataset import DataSetReport, write_dataset
-from scripts.pages.publishing.publish import build_site, described_by
+from scripts.pages.publishing.publish import build_site
 from tests.season.season import END, Season, Size, make_season
 from tests.test_results import parquet
 
@@ -181,8 +182,8 @@ def test_the_command_needs_the_licence_in_the_settings(
 def test_the_pages_of_boards_tell_authors_the_licence(made: tuple[Path, Season], tmp_path: Path, named: str) -> None:
     season = made[1]
     dataset = DataSet(license=named) if named else None
-    facts = described_by(season.settings.model_copy(update={"dataset": dataset}))
-    build_site(season.tasks, season.ledger, tmp_path / "_site", submissions=season.source_of, **facts, now=END)
+    settings = season.settings.model_copy(update={"dataset": dataset})
+    build_site(season.tasks, season.ledger, tmp_path / "_site", Site.of(settings, sources=season.source_of, now=END))
     page = next((tmp_path / "_site").glob("*/H100/index.html")).read_text()
     told = re.findall(r"You submit under the licence (\S+): the code of ranked files", page)
     assert told == ([named] if named else [])

@@ -17,6 +17,7 @@ from harness.task.task import Task, load_task
 from scripts.cli import run
 from scripts.commands import verify as verify_tools
 from scripts.competition.merged import MergedFiles
+from scripts.pages.parts.site import Site
 from scripts.pages.publishing.publish import build_site
 from tests.test_boards import Quiet, serving
 from tests.test_publish import built, duel_with, judged, ledger_of, page_text, task_folder
@@ -86,7 +87,7 @@ def test_a_replaced_file_keeps_its_code_and_diff_and_counts_as_merged(
     repository.merge(B)
     merged = MergedFiles(repository.folder)
     assert merged.is_whole and merged.notes == ()
-    site, _ = built(tmp_path, task, judgements, submissions=merged.source_of, marks_unmerged=merged.is_whole)
+    site, _ = built(tmp_path, task, judgements, sources=merged.source_of, marks_unmerged=merged.is_whole)
     assert "not merged" not in page_text(site, "vectoradd/H100")
     assert page_text(site, "vectoradd/CPU").count("not merged") == 1
     assert "not merged yet" in page_of(site, "CPU", "grace", C)
@@ -103,7 +104,7 @@ def test_a_record_without_an_available_predecessor_has_no_diff_link(tmp_path: Pa
     judgements = [judged(board, "ada", 1.4, source=A), judged(board, "ada", 2.0, day=3, source=B)]
     known = judgements[1].submission.digest
     site, _ = built(
-        tmp_path, task, judgements, submissions=lambda one: B if one.submission.digest == known else None,
+        tmp_path, task, judgements, sources=lambda one: B if one.submission.digest == known else None,
         repository="https://github.com/kernels/cup",
     )  # fmt: skip
     assert diffs(site, "CPU") == []
@@ -202,10 +203,7 @@ def test_the_command_that_a_page_prints_replays_its_judgement(
     here = judge(tiny.board("CPU"), Submission(login="ada", source=source), Mode.BENCHMARK, sandbox="none")
     ledger = ledger_of(tmp_path, [here.model_copy(update={"mode": Mode.RANKED})])
     with serving(partial(Quiet, directory=str(tmp_path / "served"))) as url:
-        build_site(
-            [tiny], ledger, tmp_path / "served/cup", submissions=lambda _: None, title="Cup", address=url,
-            allow_unwalled=True, now=here.finished_at,
-        )  # fmt: skip
+        build_site([tiny], ledger, tmp_path / "served/cup", Site(sources=lambda _: None, title="Cup", address=url, now=here.finished_at), allow_unwalled=True)  # fmt: skip
         page = (tmp_path / f"served/cup/tiny/CPU/ada/{sha256(source)[:12]}/index.html").read_text()
         commands = re.findall(r">(pullrank [^<]+)<", page)
         assert [command.split()[1] for command in commands] == ["verify", "rank"]

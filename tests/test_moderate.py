@@ -16,6 +16,7 @@ from scripts.competition.settings import Ban
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, KnownAccount, Moderated, Moderation
+from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import iso
 from scripts.pages.publishing.publish import build_site
 from tests.competition import ROOT, SOURCE, Scene
@@ -67,10 +68,7 @@ def site_of(ledger: Ledger, out: Path, bans: Sequence[Ban] = ()) -> Path:
         [load_task(ROOT / "tasks/vectoradd")],
         ledger,
         out,
-        submissions=lambda _: None,
-        title="Cup",
-        now=datetime.now(UTC),
-        bans=bans,
+        Site(sources=lambda _: None, title="Cup", now=datetime.now(UTC), bans=bans),
     )
     return out
 

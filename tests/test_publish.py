@@ -204,9 +204,14 @@ def ledger_of(folder: Path, judgements: list[Judgement]) -> Ledger:
 
 
 def built(folder: Path, task: Task, judgements: list[Judgement], **rest: Any) -> tuple[Path, SiteReport]:
-    rest = {"title": "Kernel Cup", "submissions": lambda _: "def custom_kernel(data):\n    return data\n"} | rest
-    rest.setdefault("now", NOW)
-    report = build_site([task], ledger_of(folder, judgements), folder / "_site", **rest)
+    allow_unwalled = rest.pop("allow_unwalled", False)
+    rest = {
+        "title": "Kernel Cup",
+        "sources": lambda _: "def custom_kernel(data):\n    return data\n",
+        "now": NOW,
+    } | rest
+    ledger = ledger_of(folder, judgements)
+    report = build_site([task], ledger, folder / "_site", Site(**rest), allow_unwalled=allow_unwalled)
     return folder / "_site", report
 
 
@@ -474,7 +479,7 @@ def test_an_empty_ledger_gives_pages_that_say_how_to_begin(tmp_path: Path, task:
 
 def test_a_repository_without_tasks_has_a_landing_page(tmp_path: Path) -> None:
     site = tmp_path / "_site"
-    build_site([], Ledger(tmp_path / "none"), site, submissions=lambda _: None, title="Kernel Cup", now=NOW)
+    build_site([], Ledger(tmp_path / "none"), site, Site(sources=lambda _: None, title="Kernel Cup", now=NOW))
     assert "There are no boards yet" in page_text(tmp_path / "_site", ".")
 
 
@@ -576,9 +581,11 @@ def test_open_tasks_come_before_closed_ones_and_ones_without_a_machine(tmp_path:
     tasks["open"] = replace(tasks["open"], deadline=None)
     ledger = ledger_of(tmp_path, [judged(task.boards[0], "ada", 1.5) for task in tasks.values()])
     build_site(
-        [*tasks.values()], ledger, tmp_path / "_site", title="Cup", submissions=lambda _: None,
-        gpus=PEAKS, now=DEADLINE,
-    )  # fmt: skip
+        [*tasks.values()],
+        ledger,
+        tmp_path / "_site",
+        Site(title="Cup", sources=lambda _: None, gpus=PEAKS, now=DEADLINE),
+    )
     page = (tmp_path / "_site/index.html").read_text()
     assert re.findall(r'<li class="card( closed)?">\s*<header>\s*<h3>(\w+)', page) == [
         ("", "open"), (" closed", "closed"), (" closed", "idle"),
@@ -594,9 +601,7 @@ def test_the_tasks_of_a_set_are_listed_together_below_its_title_and_text(tmp_pat
         for name, rest in sets.items()
     ]
     ledger = ledger_of(tmp_path, [judged(task.boards[0], "ada", 1.5) for task in tasks if entered])
-    build_site(
-        tasks, ledger, tmp_path / "_site", title="Cup", submissions=lambda _: None, gpus=PEAKS, now=NOW,
-    )  # fmt: skip
+    build_site(tasks, ledger, tmp_path / "_site", Site(title="Cup", sources=lambda _: None, gpus=PEAKS, now=NOW))
     page = (tmp_path / "_site/index.html").read_text().partition("Latest records")[0]
     heads = re.findall(r"<h3>(?:<a [^>]*>)?([\w ]+)<", page.partition('id="boards"')[2])
     assert heads[:6] == ["alone", "First steps", "reduce", "sum", "Scans", "scan"]
@@ -614,8 +619,11 @@ def test_tasks_in_no_set_have_a_heading_below_a_set(tmp_path: Path) -> None:
         for name, rest in sets.items()
     ]
     build_site(
-        tasks, ledger_of(tmp_path, []), tmp_path / "_site", title="Cup", submissions=lambda _: None, gpus=PEAKS, now=NOW,
-    )  # fmt: skip
+        tasks,
+        ledger_of(tmp_path, []),
+        tmp_path / "_site",
+        Site(title="Cup", sources=lambda _: None, gpus=PEAKS, now=NOW),
+    )
     page = (tmp_path / "_site/index.html").read_text().partition('id="boards"')[2]
     assert re.findall(r"<h3>(?:<a [^>]*>)?([\w ]+)<", page)[:4] == ["Scans", "scan", "Other tasks", "sum"]
 
@@ -640,7 +648,7 @@ def test_an_author_whose_file_is_missing_keeps_their_row_and_pages(tmp_path: Pat
     judgements = season(task.board("CPU"))
     site, report = built(
         tmp_path, task, judgements, repository="https://github.com/kernels/cup",
-        submissions=lambda one: None if one.submission.login == "grace" else "x = 1\n",
+        sources=lambda one: None if one.submission.login == "grace" else "x = 1\n",
     )  # fmt: skip
     grace = judgements[2].submission.digest
     assert "grace" in page_text(site, "vectoradd/CPU") and "2" in page_text(site, "authors/grace")
@@ -674,7 +682,7 @@ HOSTILE = {
 def test_hostile_text_is_inert_on_every_page(tmp_path: Path, task: Task, field: str) -> None:
     judgement = judged(task.board("CPU"), "mallory", 1.5, **HOSTILE[field])
     code = f"x = 1  # {SCRIPT}\n"
-    site, _ = built(tmp_path, task, [judgement], submissions=lambda _: code, notice=SCRIPT, title=SCRIPT)
+    site, _ = built(tmp_path, task, [judgement], sources=lambda _: code, notice=SCRIPT, title=SCRIPT)
     for path, page in html_pages(site):
         assert_inert(path, page)
 
@@ -765,9 +773,12 @@ def test_rows_without_a_sandbox_appear_marked_and_only_when_allowed(tmp_path: Pa
     assert report.rows == 0
     assert "1 judgement of this board does not rank: not accepted, judged without" in page_text(site, "vectoradd/CPU")
     report = build_site(
-        [task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", now=NOW, allow_unwalled=True,
-        notice="Demo: judged without walls",
-    )  # fmt: skip
+        [task],
+        Ledger(tmp_path / "ledger"),
+        site,
+        Site(sources=lambda _: None, title="Cup", now=NOW, notice="Demo: judged without walls"),
+        allow_unwalled=True,
+    )
     assert report.rows == 1
     assert "no sandbox" in page_text(site, "vectoradd/CPU")
     landing = page_text(site, ".")
@@ -780,7 +791,7 @@ def test_the_report_and_the_landing_page_name_a_torn_judgement(tmp_path: Path, t
     ledger = ledger_of(tmp_path, judgements)
     torn = sorted((tmp_path / "ledger").rglob("*.json"))[0]
     torn.write_text(torn.read_text()[:-40])
-    report = build_site([task], ledger, tmp_path / "_site", submissions=lambda _: None, title="Cup", now=NOW)
+    report = build_site([task], ledger, tmp_path / "_site", Site(sources=lambda _: None, title="Cup", now=NOW))
     assert [fault.path.name for fault in report.faults] == [torn.name]
     assert torn.name in page_text(tmp_path / "_site", ".")
     assert report.rows == len(judgements) - 1
@@ -833,7 +844,7 @@ def test_the_same_data_gives_the_same_bytes(tmp_path: Path, task: Task) -> None:
 def test_a_rebuild_replaces_the_whole_site(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [])
     (site / "stale.html").write_text("old")
-    build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", now=NOW)
+    build_site([task], Ledger(tmp_path / "ledger"), site, Site(sources=lambda _: None, title="Cup", now=NOW))
     assert not (site / "stale.html").exists()
     assert not list(tmp_path.glob("._site.*"))
 
@@ -846,7 +857,7 @@ def test_a_build_that_fails_leaves_the_old_site_as_it_was(tmp_path: Path, task: 
         raise OSError("disk on fire")
 
     with pytest.raises(OSError, match="disk on fire"):
-        build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lost, title="Cup", now=NOW)
+        build_site([task], Ledger(tmp_path / "ledger"), site, Site(sources=lost, title="Cup", now=NOW))
     assert (site / "index.html").read_bytes() == before
     assert not list(tmp_path.glob("._site.*"))
 
@@ -865,7 +876,7 @@ def test_an_interrupt_between_the_two_renames_leaves_the_old_site_in_place(
 
     monkeypatch.setattr(Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        build_site([task], Ledger(tmp_path / "ledger"), site, submissions=lambda _: None, title="Cup", now=NOW)
+        build_site([task], Ledger(tmp_path / "ledger"), site, Site(sources=lambda _: None, title="Cup", now=NOW))
     assert (site / "index.html").read_bytes() == before
     assert not list(tmp_path.glob("._site.*"))
 
@@ -934,7 +945,7 @@ def test_two_builds_at_once_leave_each_other_alone(tmp_path: Path) -> None:
 def test_a_build_into_a_link_replaces_the_target_and_keeps_the_link(tmp_path: Path, task: Task) -> None:
     (tmp_path / "_site").symlink_to("published/site")
     for _ in range(2):
-        build_site([task], Ledger(tmp_path), tmp_path / "_site", submissions=lambda _: None, title="Cup", now=NOW)
+        build_site([task], Ledger(tmp_path), tmp_path / "_site", Site(sources=lambda _: None, title="Cup", now=NOW))
     assert (tmp_path / "_site").is_symlink() and (tmp_path / "published/site/index.html").exists()
     assert [path.name for path in (tmp_path / "published").iterdir()] == ["site"]
 
@@ -998,16 +1009,17 @@ def test_no_task_can_have_the_name_of_a_folder_of_the_site(seasons_site: tuple[P
 
 
 @pytest.mark.parametrize(
-    ("base_path", "link"), [("/", "/index.html"), ("cup", "/cup/index.html"), ("/cup/", "/cup/index.html")]
+    ("path", "link"),
+    [("", "/index.html"), ("/", "/index.html"), ("/cup", "/cup/index.html"), ("/cup/", "/cup/index.html")],
 )
-def test_the_404_page_links_from_the_root(tmp_path: Path, task: Task, base_path: str, link: str) -> None:
-    site, _ = built(tmp_path, task, [], base_path=base_path)
+def test_the_404_page_links_from_the_root(tmp_path: Path, task: Task, path: str, link: str) -> None:
+    site, _ = built(tmp_path, task, [], address=f"https://kernels.dev{path}")
     assert link in set(links(Tags((site / "404.html").read_text())))
 
 
 def test_a_page_without_its_code_shows_the_digest(tmp_path: Path, task: Task) -> None:
     judgement = judged(task.board("CPU"), "ada", 1.5)
-    site, _ = built(tmp_path, task, [judgement], submissions=lambda _: None)
+    site, _ = built(tmp_path, task, [judgement], sources=lambda _: None)
     digest = judgement.submission.digest
     assert digest in page_text(site, f"vectoradd/CPU/ada/{digest[:12]}")
 
@@ -1145,11 +1157,11 @@ def test_a_row_is_marked_not_merged_where_merges_are_known(tmp_path: Path, task:
     merged = {one.submission.digest for one in judgements if one.submission.login != "grace"}
     site, _ = built(
         tmp_path, task, judgements, marks_unmerged=True,
-        submissions=lambda one: "x = 1\n" if one.submission.digest in merged else None,
+        sources=lambda one: "x = 1\n" if one.submission.digest in merged else None,
     )  # fmt: skip
     assert page_text(site, "vectoradd/CPU").count("not merged") == 1
     assert "not merged yet" in page_text(site, f"vectoradd/CPU/grace/{judgements[2].submission.digest[:12]}")
-    site, _ = built(tmp_path / "b", task, judgements, submissions=lambda _: None)
+    site, _ = built(tmp_path / "b", task, judgements, sources=lambda _: None)
     assert "not merged" not in page_text(site, "vectoradd/CPU")
 
 
@@ -1266,7 +1278,7 @@ def test_a_record_shows_its_diffs_from_the_previous_one_and_first_place(tmp_path
     judgements = season(task.board("CPU"))
     files = {one.submission.digest: f"# by {one.submission.login}\nx = 1\n" for one in judgements}
     site, _ = built(
-        tmp_path, task, judgements, submissions=lambda one: files[one.submission.digest],
+        tmp_path, task, judgements, sources=lambda one: files[one.submission.digest],
         repository="https://github.com/kernels/cup/",
     )  # fmt: skip
     grace = next((site / "vectoradd/CPU/grace").iterdir()).name
@@ -1385,7 +1397,7 @@ def test_a_diff_is_omitted_only_if_too_many_lines_differ() -> None:
 def test_a_page_notes_when_its_code_is_not_the_exact_file(
     tmp_path: Path, task: Task, source: str, first: str, *, is_exact: bool
 ) -> None:
-    site, _ = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.0)], submissions=lambda _: source)
+    site, _ = built(tmp_path, task, [judged(task.board("CPU"), "ada", 1.0)], sources=lambda _: source)
     page = next((site / "vectoradd/CPU/ada").glob("*/index.html")).read_text()
     line = re.search('id="L1">(.*)</span>', page)
     assert line
@@ -1761,11 +1773,11 @@ def test_the_landing_page_without_entries_says_so_once_and_how_to_begin(tmp_path
     over = replace(task, name="over", title="Over", description="", deadline=NOW)
     site = tmp_path / "_site"
     tasks, none = [replace(task, deadline=None), later, over], Ledger(tmp_path / "none")
-    build_site(tasks, none, site, submissions=lambda _: None, title="Kernel Cup", now=NOW)
+    build_site(tasks, none, site, Site(sources=lambda _: None, title="Kernel Cup", now=NOW))
     text, page = page_text(site, "."), (site / "index.html").read_text()
     assert text.count("takes it") == text.count("every first place is free") == 1 and "No entries" not in text
     assert text.index("Pick a board") < text.index("Boards Vector addition")
     assert "Later Sum all of x. CPU, H100 · No deadline" in text and "Over CPU, H100 · Closed on" in text
     assert page.count('id="part"') == 1 and '<a class="plain" href="later/CPU/index.html">Later</a>' in page
-    build_site([over], none, site, submissions=lambda _: None, title="Kernel Cup", now=NOW)
+    build_site([over], none, site, Site(sources=lambda _: None, title="Kernel Cup", now=NOW))
     assert "Nobody has entered, and no board takes entries now." in page_text(site, ".")

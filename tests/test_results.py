@@ -16,6 +16,7 @@ from harness.task.task import Task, load_task
 from scripts.competition.settings import Gpu
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderation
+from scripts.pages.parts.site import Site
 from scripts.pages.publishing.publish import build_site
 from tests.actions.node import HERE, find_node
 from tests.test_publish import NOW, built, judged, ledger_of, season, task_folder
@@ -69,7 +70,7 @@ def test_the_parquet_file_holds_typed_rows_of_all_boards(tmp_path: Path, task: T
     merged = {one.submission.digest for one in judgements if one.submission.login != "grace"}
     site, _ = built(
         tmp_path, task, judgements, gpus=gpus, marks_unmerged=True,
-        submissions=lambda one: "x = 1\n" if one.submission.digest in merged else None,
+        sources=lambda one: "x = 1\n" if one.submission.digest in merged else None,
     )  # fmt: skip
     types, rows = parquet(site)
     assert types == TYPES
@@ -130,7 +131,7 @@ def test_every_ranked_judgement_is_a_row_with_its_time_and_ledger_path(tmp_path:
     ledger.append_fact(
         Moderation(id="m1", action=Action.HOLD, judgement=held.checksum, reason="too fast", by=7, at=NOW)
     )
-    build_site([task], ledger, tmp_path / "_site", submissions=lambda _: None, title="Kernel Cup", now=NOW)
+    build_site([task], ledger, tmp_path / "_site", Site(sources=lambda _: None, title="Kernel Cup", now=NOW))
     types, rows = parquet(tmp_path / "_site", "judgements")
     assert types == JUDGEMENT_TYPES
     assert [(row["login"], row["verdict"], row["counts"], row["taken_out"], bool(row["score_us"])) for row in rows] == [
@@ -187,7 +188,7 @@ def test_the_csv_of_all_boards_matches_the_parquet_file(tmp_path: Path, task: Ta
 @needs_reader
 def test_a_site_without_rows_has_tables_without_rows(tmp_path: Path) -> None:
     build_site(
-        [], Ledger(tmp_path / "none"), tmp_path / "_site", submissions=lambda _: None, title="Kernel Cup", now=NOW
+        [], Ledger(tmp_path / "none"), tmp_path / "_site", Site(sources=lambda _: None, title="Kernel Cup", now=NOW)
     )
     tables = {"results": TYPES, "cases": CASE_TYPES, "records": RECORD_TYPES, "judgements": JUDGEMENT_TYPES}
     for name, types in tables.items():

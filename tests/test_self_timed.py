@@ -32,6 +32,7 @@ from scripts.common.terminal import console
 from scripts.competition.settings import Gpu
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.request import Request, make_id
+from scripts.pages.parts.site import Site
 from scripts.pages.publishing.publish import build_site
 from scripts.standings.standings import Standings, standings
 
@@ -260,7 +261,7 @@ def test_the_site_marks_each_row_and_page_as_self_timed(board, tmp_path):
     for number, login in enumerate(("ada", "bob")):
         ledger.append(judged(board, login, 100.0 + number * 50, 200.0, minute=number), f"r{number}")
     report = build_site(
-        [board.task], ledger, tmp_path / "_site", title="Cup", now=datetime.now(UTC), submissions=lambda _: "x = 1\n"
+        [board.task], ledger, tmp_path / "_site", Site(title="Cup", now=datetime.now(UTC), sources=lambda _: "x = 1\n")
     )
     assert not report.faults
     landing = (tmp_path / "_site" / "index.html").read_text()

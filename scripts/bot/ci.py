@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
@@ -76,9 +75,8 @@ def prepare_check_command(out: Path) -> None:
 
     number, head_sha = _require_asked()
     (outputs,) = require_environment("GITHUB_OUTPUT")
-    workflow = Workflow()
-    with workflow.github() as github:
-        done = prepare(number, head_sha, out, workflow.context(github))
+    with Workflow().context() as context:
+        done = prepare(number, head_sha, out, context)
     write_outputs(Path(outputs), done.outputs)
     say(done.note)
 
@@ -94,9 +92,8 @@ def report_check_command() -> None:
     number, head_sha = _require_asked()
     result, run_id = require_environment("CHECK", "GITHUB_RUN_ID")
     run = _require_run("CHECK", result, run_id)
-    workflow = Workflow()
-    with workflow.github() as github:
-        say(report(number, head_sha, result, run, workflow.context(github)))
+    with Workflow().context() as context:
+        say(report(number, head_sha, result, run, context))
 
 
 def _require_asked() -> tuple[int, str]:
@@ -123,9 +120,8 @@ def intake_command() -> None:
     from scripts.bot.intake.intake import run
 
     name, payload = require_environment("GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH")
-    workflow = Workflow()
-    with workflow.github() as github:
-        say(run(name, Path(payload), workflow.context(github)))
+    with Workflow().context() as context:
+        say(run(name, Path(payload), context))
 
 
 @ci.command("resolve")
@@ -138,18 +134,17 @@ def resolve_command(out: Path) -> None:
     from scripts.bot.evaluate.resolve import require_request, resolve
 
     request_id, outputs, run_id = require_environment("REQUEST", "GITHUB_OUTPUT", "GITHUB_RUN_ID")
-    workflow = Workflow()
     with (
-        workflow.github() as github,
-        workflow.open_fork() as fork,
-        workflow.open_ledger(either(requests_of_author_of(request_id), under("moderation"))) as branch,
+        Workflow().context() as context,
+        context.open_fork() as fork,
+        context.open_ledger(either(requests_of_author_of(request_id), under("moderation"))) as branch,
     ):
         asked = require_request(branch.ledger, request_id).request
         first = origins_of(asked.task, asked.fingerprint or "none")
         branch.check_out(either(boards([(asked.task, asked.gpu)]), account_of(asked.user_id, asked.login), first))
-        settings, root = workflow.settings, workflow.root
+        settings, root = context.settings, context.root
         done = resolve(request_id, out, fork=fork, ledger=branch.ledger, settings=settings, root=root)
-        check = _show_running(asked, run_id, workflow, github) if done.digest else {}
+        check = _show_running(asked, context.run_url(int(run_id)), context.github) if done.digest else {}
     write_outputs(Path(outputs), done.outputs | check)
     say(done.note)
 
@@ -170,10 +165,8 @@ def report_command() -> None:
         artifact=int(_find(_ID, "ARTIFACT") or 0) or None,
         digest=_find(_DIGEST, "DIGEST"),
     )
-    workflow, refusal = Workflow(), _find(_REFUSAL, "REFUSAL")
-    with workflow.github() as github:
-        context = workflow.context(github, require_default_branch())
-        if refusal:
+    with Workflow().context(require_default_branch()) as context:
+        if refusal := _find(_REFUSAL, "REFUSAL"):
             say(refuse(request_id, refusal, context))
         else:
             said = run(
@@ -198,9 +191,8 @@ def review_command() -> None:
     from scripts.review.reader import KEY
 
     (request_id,) = require_environment("REQUEST")
-    workflow = Workflow()
-    with workflow.github() as github:
-        say(run(request_id, workflow.context(github), os.environ.get(KEY, "").strip()))
+    with Workflow().context() as context:
+        say(run(request_id, context, os.environ.get(KEY, "").strip()))
 
 
 @ci.command("reconcile")
@@ -211,10 +203,9 @@ def reconcile_command() -> None:
     """
     from scripts.bot.reconcile.reconcile import run
 
-    workflow = Workflow()
-    with workflow.github() as github:
-        lines = 0
-        for line in run(workflow.context(github, require_default_branch())):
+    lines = 0
+    with Workflow().context(require_default_branch()) as context:
+        for line in run(context):
             say(line)
             lines += 1
     if not lines:
@@ -230,7 +221,8 @@ def publish_command(out: Path) -> None:
     """
     from harness.task.task import load_tasks
     from scripts.competition.merged import MergedFiles
-    from scripts.pages.publishing.publish import build_site, described_by
+    from scripts.pages.parts.site import Site
+    from scripts.pages.publishing.publish import build_site
 
     (outputs,) = require_environment("GITHUB_OUTPUT")
     workflow = Workflow()
@@ -240,19 +232,16 @@ def publish_command(out: Path) -> None:
         say(missing)
         return
     merged = MergedFiles(workflow.root)
+    site = Site.of(
+        workflow.settings,
+        sources=merged.source_of,
+        repository=f"{workflow.server_url}/{workflow.repository}",
+        address=address,
+        marks_unmerged=merged.is_whole,
+        now=datetime.now(UTC),
+    )
     with workflow.open_ledger(under("judgements", "moderation", "accounts", "descriptions")) as branch:
-        report = build_site(
-            load_tasks(workflow.root / "tasks"),
-            branch.ledger,
-            out,
-            submissions=merged.source_of,
-            **described_by(workflow.settings),
-            repository=f"{workflow.server_url}/{workflow.repository}",
-            address=address,
-            marks_unmerged=merged.is_whole,
-            base_path=urlsplit(address).path,
-            now=datetime.now(UTC),
-        )
+        report = build_site(load_tasks(workflow.root / "tasks"), branch.ledger, out, site)
     for line in (*merged.notes, *report.lines):
         say(line)
     say(f"{report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
@@ -352,11 +341,10 @@ def _find(pattern: re.Pattern[str], name: str) -> str:
     return value if pattern.fullmatch(value) else ""
 
 
-def _show_running(request: Request, run_id: str, workflow: Workflow, github: GitHub) -> dict[str, str]:
+def _show_running(request: Request, run_url: str, github: GitHub) -> dict[str, str]:
     """Link the board's check run to this run; returns the output with its id.  A failure does not stop the judging."""
-    url = f"{workflow.server_url}/{workflow.repository}/actions/runs/{run_id}"
     try:
-        return {"check": str(show_running(github, request, url))}
+        return {"check": str(show_running(github, request, run_url))}
     except GitHubError as error:
         say(f"{request.id}: the check run could not be updated: {error}")
         return {}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,19 +84,19 @@ class Workflow:
     def open_ledger(self, wanted: Choose) -> LedgerBranch:
         return LedgerBranch(self.git_url, token=self._token, wanted=wanted)
 
-    def open_fork(self) -> Fork:
-        return Fork(self.git_url, self._token)
-
-    def context(self, github: GitHub, default_branch: str = "") -> BotContext:
-        return BotContext(
-            github=github,
-            open_ledger=self.open_ledger,
-            open_fork=self.open_fork,
-            settings=self.settings,
-            root=self.root,
-            default_branch=default_branch,
-            server_url=self.server_url,
-        )
+    @contextmanager
+    def context(self, default_branch: str = "") -> Iterator[BotContext]:
+        """What the bot's steps share, with a connection to GitHub for the block."""
+        with self.github() as github:
+            yield BotContext(
+                github=github,
+                open_ledger=self.open_ledger,
+                open_fork=lambda: Fork(self.git_url, self._token),
+                settings=self.settings,
+                root=self.root,
+                default_branch=default_branch,
+                server_url=self.server_url,
+            )
 
 
 def write_outputs(file: Path, outputs: dict[str, str]) -> None:

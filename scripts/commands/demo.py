@@ -253,20 +253,18 @@ class DemoCompetition:
 
     def build_site(self) -> tuple[Path, SiteReport]:
         """Build the site; return its folder and the report."""
+        from scripts.pages.parts.site import Site
         from scripts.pages.publishing.publish import build_site
 
-        site = self.folder / "_site"
-        report = build_site(
-            list(self.tasks.values()),
-            self.ledger,
-            site,
-            submissions=self._source_of,
+        out = self.folder / "_site"
+        site = Site(
+            sources=self._source_of,
             title="PullRank demo",
             now=datetime.now(UTC),
             notice=NOTICE if self.is_sandboxed else f"{NOTICE} {UNWALLED} {self.faults}",
-            allow_unwalled=not self.is_sandboxed,
         )
-        return site, report
+        tasks = list(self.tasks.values())
+        return out, build_site(tasks, self.ledger, out, site, allow_unwalled=not self.is_sandboxed)
 
     def _source_of(self, judgement: Judgement) -> str | None:
         file = self._files.get(judgement.submission.digest)

@@ -7,7 +7,6 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
@@ -76,25 +75,23 @@ def build(
     from scripts.competition.boards import find_settings
     from scripts.competition.merged import MergedFiles
     from scripts.competition.settings import load_settings
-    from scripts.pages.publishing.publish import build_site, described_by
+    from scripts.pages.parts.site import Site
+    from scripts.pages.publishing.publish import build_site
 
     home = home_of(ledger)
     tasks = tasks or home / "tasks"
     found = load_settings(settings) if settings else find_settings(tasks)
     merged = MergedFiles(submissions or home)
-    report = build_site(
-        load_tasks(tasks),
-        require_ledger(ledger),
-        out,
-        submissions=merged.source_of,
-        **described_by(found, title),
+    site = Site.of(
+        found,
+        title,
+        sources=merged.source_of,
         address=address,
         repository=repository,
         marks_unmerged=bool(repository) and merged.is_whole,
-        base_path=urlsplit(address).path,
-        allow_unwalled=allow_unwalled,
         now=datetime.now(UTC),
     )
+    report = build_site(load_tasks(tasks), require_ledger(ledger), out, site, allow_unwalled=allow_unwalled)
     for line in (*merged.notes, *report.lines):
         click.echo(line, err=True)
     if as_json:

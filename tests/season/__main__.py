@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from scripts.pages.publishing.publish import build_site, described_by
+from scripts.pages.parts.site import Site
+from scripts.pages.publishing.publish import build_site
 from tests.season.season import END, NOTICE, Size, make_season
 
 
@@ -23,10 +24,7 @@ def main(folder: Path, judgements: int, authors: int, seed: int) -> None:
         made.tasks,
         made.ledger,
         folder / "_site",
-        submissions=made.source_of,
-        **described_by(made.settings),
-        notice=NOTICE,
-        now=END,
+        Site.of(made.settings, sources=made.source_of, notice=NOTICE, now=END),
     )
     click.echo(f"{folder / '_site'}: {report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from benchmarks.paint import chromium, served
-from scripts.pages.publishing.publish import build_site, described_by
+from scripts.pages.parts.site import Site
+from scripts.pages.publishing.publish import build_site
 from tests.season.season import END, NOTICE, Size, make_season
 
 if TYPE_CHECKING:
@@ -28,9 +29,8 @@ def main() -> None:
         made = make_season(Path(folder, "season"), Size(authors=120, judgements=1000))
         site = Path(folder, "_site")
         build_site(
-            made.tasks, made.ledger, site,
-            submissions=made.source_of, **described_by(made.settings), notice=NOTICE, now=END,
-        )  # fmt: skip
+            made.tasks, made.ledger, site, Site.of(made.settings, sources=made.source_of, notice=NOTICE, now=END)
+        )
         with served(site) as url:
             for theme in THEMES:
                 picture = Image.open(BytesIO(_screenshot(browser, url + BOARD, theme))).convert("RGB")

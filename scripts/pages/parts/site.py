@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
 from harness.records.judgement import Judgement
 from harness.task.task import Board, Task
-from scripts.competition.settings import Gpu
+from scripts.competition.repository import TITLE
+from scripts.competition.settings import Ban, Gpu, Settings
 from scripts.ledger.description import Descriptions
 from scripts.pages.parts.code import render_guide, sections_of
 from scripts.standings.roofline import Roofline
@@ -78,13 +81,20 @@ class Guide:
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The site's facts.  `repository` is the URL on GitHub, `address` the site's own; either may be empty.
+    """The site's facts.
+
+    `repository` is the URL on GitHub, for links to pull requests and files: `https://github.com/kernels/cup`.
+    `address` is the site's own, for feeds and the sitemap: `https://kernels.github.io/cup/`.  Either may be empty.
 
     `now` is the time of the build: boards whose deadline has passed are closed, and no date on the site is later.
+
+    `description` is what the competition is about, in Markdown.
 
     `data_license` is the licence under which the competition publishes submissions as a data set; empty if it does not.
 
     `gpus` are the machines by the boards' names, with their peaks; None if the machines are unknown.
+
+    `bans` are those of the settings, in addition to those of the ledger.
 
     `descriptions` are what authors say about their commits.
 
@@ -101,9 +111,28 @@ class Site:
     repository: str = ""
     address: str = ""
     gpus: Mapping[str, Gpu] | None = None
+    bans: tuple[Ban, ...] = ()
     descriptions: Descriptions = field(default_factory=dict)
     marks_unmerged: bool = False
-    base_path: str = "/"
+
+    @classmethod
+    def of(cls, settings: Settings | None, title: str | None = None, **facts: Any) -> Site:
+        """The site of a competition with these settings, if it has any; `title` overrides theirs."""
+        if not settings:
+            return cls(title=title or TITLE, **facts)
+        return cls(
+            title=title or settings.title,
+            description=settings.description,
+            data_license=settings.dataset.license if settings.dataset else "",
+            gpus=settings.gpus,
+            bans=settings.bans,
+            **facts,
+        )
+
+    @property
+    def base_path(self) -> str:
+        """The path at which it is served; only 404.html, which is shown at any depth, needs it."""
+        return urlsplit(self.address).path or "/"
 
     def roofline(self, board: Board) -> Roofline:
         return Roofline(work=board.task.work, gpu=(self.gpus or {}).get(board.gpu))

@@ -20,18 +20,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from harness.task.task import Task
 from scripts.competition.boards import shown
-from scripts.competition.repository import TITLE
-from scripts.competition.settings import Ban, Gpu, Settings
 from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.author import Author, author_pages, authors_of, bans_by_login
@@ -43,7 +40,7 @@ from scripts.pages.landing import landing_pages
 from scripts.pages.machines import Reading, machine_pages
 from scripts.pages.parts.render import SITE, data, environment, page
 from scripts.pages.parts.results import results
-from scripts.pages.parts.site import ReadSource, Site, read_guides
+from scripts.pages.parts.site import Site, read_guides
 from scripts.pages.parts.summary import BoardSummary, Mark, marks_of, summary_of
 from scripts.pages.parts.tables import TableRow
 from scripts.pages.parts.words import count
@@ -86,61 +83,14 @@ class SiteReport:
         }
 
 
-class Description(TypedDict):
-    """The arguments of `build_site` that come from the settings."""
-
-    title: str
-    description: str
-    data_license: str
-    gpus: Mapping[str, Gpu] | None
-    bans: Sequence[Ban]
-
-
-def described_by(settings: Settings | None, title: str | None = None) -> Description:
-    """Arguments of `build_site` from the settings, or defaults without any; `title` overrides that of the settings."""
-    if not settings:
-        return {"title": title or TITLE, "description": "", "data_license": "", "gpus": None, "bans": ()}
-    return {
-        "title": title or settings.title,
-        "description": settings.description,
-        "data_license": settings.dataset.license if settings.dataset else "",
-        "gpus": settings.gpus,
-        "bans": settings.bans,
-    }
-
-
 def build_site(
-    tasks: Sequence[Task],
-    ledger: Ledger,
-    out: Path,
-    *,
-    submissions: ReadSource,
-    title: str,
-    now: datetime,
-    description: str = "",
-    notice: str = "",
-    data_license: str = "",
-    repository: str = "",
-    address: str = "",
-    gpus: Mapping[str, Gpu] | None = None,
-    bans: Sequence[Ban] = (),
-    marks_unmerged: bool = False,
-    allow_unwalled: bool = False,
-    base_path: str = "/",
+    tasks: Sequence[Task], ledger: Ledger, out: Path, site: Site, *, allow_unwalled: bool = False
 ) -> SiteReport:
     """Write the whole site to `out`; on failure `out` stays as it was.
 
     Args:
-        now: the time of the build: boards whose deadline has passed are closed, and later judgements are noted.
-        description: what the competition is about, in Markdown.
-        data_license: the licence under which it publishes submissions as a data set; empty if it does not.
-        repository: its address on GitHub, for links to pull requests and files: `https://github.com/kernels/cup`.
-        address: the site's future address, for feeds and the sitemap: `https://kernels.github.io/cup/`.
-        bans: those of the settings, in addition to those of the ledger.
-        gpus: the machines by the boards' names, with their peaks: a board has a page if one of them judges it, or if it
-            has judgements.  None if the machines are unknown.
-        marks_unmerged: `submissions` has every file that was ever merged, so a row of any other file is unmerged.
-        base_path: the path at which the site will be served; only 404.html, which is shown at any depth, needs it.
+        site: its guides and descriptions are read here.  A board has a page if a machine judges it, or if it has
+            judgements.
 
     Raises:
         LedgerError: the ledger's judgements cannot be read.
@@ -148,22 +98,14 @@ def build_site(
     """
     started = time.perf_counter()
     ledger.require_judgements()
-    tasks = [shown(task, gpus, ledger) for task in tasks]
+    tasks = [shown(task, site.gpus, ledger) for task in tasks]
     unreadable: list[LedgerFault] = []
-    site = Site(
-        title=title,
-        sources=submissions,
-        now=now,
-        description=description,
-        notice=notice,
-        data_license=data_license,
+    site = replace(
+        site,
+        repository=site.repository.rstrip("/"),
+        address=f"{site.address.rstrip('/')}/" if site.address else "",
         guides=read_guides(SITE / "pages"),
-        repository=repository.rstrip("/"),
-        address=f"{address.rstrip('/')}/" if address else "",
-        gpus=gpus,
         descriptions=ledger.descriptions(unreadable),
-        marks_unmerged=marks_unmerged,
-        base_path=f"/{base_path.strip('/')}/".replace("//", "/"),
     )
     with swapped_in(out) as folder:
         _write(folder, ((f"assets/{path.name}", path.read_bytes()) for path in (SITE / "assets").iterdir()))
@@ -174,7 +116,7 @@ def build_site(
         processes = processes_for(sum(len(one.paths) for one in files))
         moderated = Moderated.after(decisions)
         rank = partial(
-            ranked, ledger=ledger, moderated=moderated, judges=site.judges, allow_unwalled=allow_unwalled, now=now
+            ranked, ledger=ledger, moderated=moderated, judges=site.judges, allow_unwalled=allow_unwalled, now=site.now
         )
         build = partial(_build_board, site, rank, folder)
         environment()
@@ -184,7 +126,7 @@ def build_site(
         pages = [page for one in built for page in one.pages]
         readings = [reading for one in built for reading in one.readings]
         write_authors = partial(_write_authors, site, folder)
-        banned = dict(bans_by_login((*bans, *moderated.banned.values()), accounts.facts))
+        banned = dict(bans_by_login((*site.bans, *moderated.banned.values()), accounts.facts))
         former = [place for one in built for place in one.former]
         authors = authors_of(boards, former, banned)
         by_path = sorted(built, key=lambda one: (one.summary.board.task.name, one.summary.board.gpu))
