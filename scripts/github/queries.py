@@ -1,4 +1,4 @@
-"""GraphQL queries, and their answers in the form of the REST API, which `pulls` reads.
+"""GraphQL queries whose answers have the REST API's names, so that `pulls` reads both.
 
 They save REST requests, because GitHub counts queries separately.
 """
@@ -9,16 +9,16 @@ from typing import Any
 
 from scripts.github.pulls import PER_PAGE, items, require
 
-_ACCOUNT = "{ __typename login ... on User { databaseId } ... on Bot { databaseId } }"
+_ACCOUNT = "{ type: __typename login ... on User { id: databaseId } ... on Bot { id: databaseId } }"
 
 PULL = f"""
 query Pull($owner: String!, $name: String!, $number: Int!) {{
   repository(owner: $owner, name: $name) {{
     pullRequest(number: $number) {{
-      number body state isDraft mergedAt createdAt updatedAt
-      headRefOid headRefName headRepository {{ databaseId pushedAt }}
-      baseRefName baseRepository {{ databaseId }}
-      author {_ACCOUNT}
+      number body state draft: isDraft merged_at: mergedAt created_at: createdAt updated_at: updatedAt
+      head_sha: headRefOid head_ref: headRefName head_repo: headRepository {{ id: databaseId pushed_at: pushedAt }}
+      base_ref: baseRefName base_repo: baseRepository {{ id: databaseId }}
+      user: author {_ACCOUNT}
     }}
   }}
 }}
@@ -28,7 +28,7 @@ query Comments($owner: String!, $name: String!, $number: Int!, $after: String) {
   repository(owner: $owner, name: $name) {{
     pullRequest(number: $number) {{
       comments(first: {PER_PAGE}, after: $after) {{
-        nodes {{ fullDatabaseId body createdAt updatedAt author {_ACCOUNT} }}
+        nodes {{ id: fullDatabaseId body created_at: createdAt updated_at: updatedAt user: author {_ACCOUNT} }}
         pageInfo {{ hasNextPage endCursor }}
       }}
     }}
@@ -40,18 +40,11 @@ query Comments($owner: String!, $name: String!, $number: Int!, $after: String) {
 def pull_in(data: Any) -> dict[str, Any]:
     """The pull request in an answer to `PULL`, as REST shows it."""
     node = require(data, dict, "repository", "pullRequest")
-    head, base = node.get("headRepository"), node.get("baseRepository")
-    return {
-        "number": node.get("number"),
-        "body": node.get("body"),
+    return node | {
         "state": "open" if node.get("state") == "OPEN" else "closed",
-        "draft": node.get("isDraft"),
-        "merged_at": node.get("mergedAt"),
-        "created_at": node.get("createdAt"),
-        "updated_at": node.get("updatedAt"),
-        "head": {"sha": node.get("headRefOid"), "ref": node.get("headRefName"), "repo": _repository(head)},
-        "base": {"ref": node.get("baseRefName"), "repo": _repository(base)},
-        "user": _account(node.get("author")),
+        "head": {name: node.get(f"head_{name}") for name in ("sha", "ref", "repo")},
+        "base": {name: node.get(f"base_{name}") for name in ("ref", "repo")},
+        "user": _account(node.get("user")),
     }
 
 
@@ -64,18 +57,8 @@ def comments_in(data: Any) -> tuple[list[dict[str, Any]], str | None]:
 
 
 def _comment(node: dict[str, Any]) -> dict[str, Any]:
-    number = require(node, str, "fullDatabaseId")
-    times = {"created_at": node.get("createdAt"), "updated_at": node.get("updatedAt")}
-    return {
-        "id": int(number) if number.isdecimal() else number,
-        "body": node.get("body"),
-        "user": _account(node.get("author")),
-        **times,
-    }
-
-
-def _repository(node: Any) -> dict[str, Any] | None:
-    return {"id": node.get("databaseId"), "pushed_at": node.get("pushedAt")} if isinstance(node, dict) else None
+    number = require(node, str, "id")
+    return node | {"id": int(number) if number.isdecimal() else number, "user": _account(node.get("user"))}
 
 
 def _account(node: Any) -> dict[str, Any] | None:
@@ -83,7 +66,6 @@ def _account(node: Any) -> dict[str, Any] | None:
 
     Only REST puts brackets behind a bot's login.
     """
-    if not isinstance(node, dict) or node.get("databaseId") is None:
+    if not isinstance(node, dict) or node.get("id") is None:
         return None
-    kind, login = node.get("__typename"), node.get("login")
-    return {"id": node.get("databaseId"), "login": f"{login}[bot]" if kind == "Bot" else login, "type": kind}
+    return node | {"login": f"{node.get('login')}[bot]"} if node.get("type") == "Bot" else node
