@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -255,7 +255,7 @@ def _sentence(sent: Sent) -> str:
 
 
 def _facts(sent: Sent) -> dict[str, object]:
-    facts = asdict(sent)
+    facts = sent.model_dump()
     return {"pull_request": facts.pop("number"), "draft": facts.pop("is_draft"), **facts}
 
 

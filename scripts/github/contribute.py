@@ -12,7 +12,6 @@ import base64
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -51,28 +50,26 @@ class ContributeError(PullRankError):
     """GitHub does not let this account do it; the message says what to do."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sent:
-    """A pull request that was opened or found; `pushed` is false if its head already had the file."""
+class _OwnPull(FromGitHub):
+    """A pull request of this author's."""
 
     number: int
-    url: str
-    head_sha: str
-    repository: str
-    branch: str
-    is_draft: bool
-    pushed: bool
-    opened: bool
-
-
-class _Pull(FromGitHub):
-    number: int
-    node_id: str
     url: str = Field(validation_alias="html_url")
     head_sha: Sha = Field(validation_alias=AliasPath("head", "sha"))
     repository: OrEmpty = Field(default="", validation_alias=AliasPath("head", "repo", "full_name"))
     branch: str = Field(validation_alias=AliasPath("head", "ref"))
     is_draft: OrFalse = Field(default=False, validation_alias="draft")
+
+
+class _Pull(_OwnPull):
+    node_id: str
+
+
+class Sent(_OwnPull):
+    """A pull request that was opened or found; `pushed` is false if its head already had the file."""
+
+    pushed: bool
+    opened: bool
 
 
 class Contributor:
@@ -178,16 +175,9 @@ class Contributor:
         return self._sent(pull, head, draft=draft, opened=True)
 
     def _sent(self, pull: _Pull, head: str, *, draft: bool, opened: bool) -> Sent:
-        return Sent(
-            number=pull.number,
-            url=pull.url,
-            head_sha=head,
-            repository=pull.repository,
-            branch=pull.branch,
-            is_draft=draft,
-            pushed=opened or head != pull.head_sha,
-            opened=opened,
-        )
+        pushed = opened or head != pull.head_sha
+        changes = {"head_sha": head, "is_draft": draft, "pushed": pushed, "opened": opened}
+        return Sent(**pull.model_dump(exclude={"node_id"}) | changes)
 
     def _writable(self) -> str:
         """The repository itself if this account may push to it; else its fork, synced with upstream."""
