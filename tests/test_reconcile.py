@@ -16,7 +16,6 @@ import pytest
 
 from harness.records.fields import Mode
 from harness.records.verdict import Verdict
-from scripts.bot.ci import Workflow
 from scripts.bot.comment.markers import MARKER, BoardMarker
 from scripts.bot.comment.pull_record import PullRecord
 from scripts.bot.comment.sections import done_section, ended_section, queued_section
@@ -34,6 +33,7 @@ from scripts.bot.reconcile.steps import (
 )
 from scripts.bot.report.merging import merge, why_not_merged
 from scripts.bot.report.places import PlaceKind
+from scripts.bot.workflow import open_context
 from scripts.competition.settings import Ban, Gpu, Settings
 from scripts.github.fork import Fork
 from scripts.github.gh import GitHub
@@ -580,7 +580,7 @@ def test_the_reconciler_respects_a_ban_that_comes_during_its_work(scene: Scene) 
     scene.server.fail("PUT */merge", Failure(status=405))
     scene.evaluate(scene.waiting()[0], scene.honest())
     scene.enter("reconcile.yml", "reconcile")
-    with Workflow().context("main") as context:
+    with open_context(default_branch_only=True) as context:
         now = datetime.now(UTC) + SOON
         steps = plan(gather(context, now))
         assert names(steps) == ["MergePull"]
@@ -615,7 +615,7 @@ def test_a_withdrawal_makes_the_reconciler_read_its_board_only(
 def test_a_pull_request_that_is_pushed_to_after_the_plan_stays_open(scene: Scene, *, is_pushed: bool) -> None:
     pull = scene.submit(scene.alice, SOURCE)
     scene.enter("reconcile.yml", "reconcile")
-    with Workflow().context("main") as context:
+    with open_context(default_branch_only=True) as context:
         step = ClosePull(pull=context.github.get_pull(pull.number))
         if is_pushed:
             scene.world.push(pull, {path_of("alice"): FASTER})
@@ -928,7 +928,7 @@ def test_a_repeated_step_of_the_plan_changes_nothing(scene: Scene, capsys: pytes
     scene.intake()
     scene.evaluate(scene.waiting()[0], scene.honest(), report=False)
     assert scene.reconcile() == 0  # Too early: nothing is done.
-    with Workflow().context("main") as context:
+    with open_context(default_branch_only=True) as context:
         now = datetime.now(UTC) + SOON
         steps = plan(gather(context, now))
         assert names(steps) == ["DeliverResult"]
@@ -946,10 +946,10 @@ def test_two_reconcilers_at_the_same_moment_do_nothing_twice(scene: Scene) -> No
     scene.intake()
     scene.evaluate(scene.waiting()[0], scene.honest(), report=False)
     scene.enter("reconcile.yml", "reconcile")
-    workflow, both = Workflow(), Barrier(2, timeout=60)
+    both = Barrier(2, timeout=60)
 
     def once(_: int) -> list[str]:
-        with workflow.context("main") as context:
+        with open_context(default_branch_only=True) as context:
             steps = plan(gather(context, now := datetime.now(UTC) + SOON))
             both.wait()
             return [act(step, context, now) for step in steps]
@@ -1069,7 +1069,7 @@ def test_a_request_judged_after_the_plan_stays_judged(scene: Scene, capsys: pyte
     scene.evaluate(scene.waiting()[0], scene.honest())
     before = scene.comment(pull.number)
     scene.enter("reconcile.yml", "reconcile")
-    with Workflow().context("main") as context:
+    with open_context(default_branch_only=True) as context:
         step = EndRequest(request=status.request, state=EndState.CANCELLED, note="the pull request was closed")
         assert act(step, context, datetime.now(UTC)).endswith("already ended differently")
     assert scene.comment(pull.number) == before and scene.checks() == ["PullRank / CPU: success"]
@@ -1084,7 +1084,7 @@ def test_a_request_reported_after_the_plan_keeps_its_check_run(scene: Scene) -> 
     (check,) = scene.world.checks.values()
     report = check.output["summary"]
     scene.enter("reconcile.yml", "reconcile")
-    with Workflow().context("main") as context:
+    with open_context(default_branch_only=True) as context:
         act(UpdateComment(request=status.request, ending=None), context, datetime.now(UTC))
     assert scene.checks() == ["PullRank / CPU: success"] and check.output["summary"] == report
 

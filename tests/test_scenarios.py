@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from harness.records.fields import Mode
-from scripts.bot.ci import Workflow
 from scripts.bot.intake import intake
 from scripts.bot.intake.decision import EventFacts
 from scripts.bot.reconcile import reconcile
@@ -26,6 +25,7 @@ from scripts.bot.reconcile.steps import (
     MergePull,
 )
 from scripts.bot.report import report
+from scripts.bot.workflow import open_context
 from scripts.github.fork import Fork
 from scripts.ledger.branch import LedgerBranch
 from scripts.ledger.moderation import Action, Moderated, Moderation
@@ -603,13 +603,13 @@ def hear_at_once(scene: Scene) -> list[str]:
     """Run intake for all events, eight at a time; returns a line from each."""
     events, scene.events = list(scene.events), []
     scene.enter("intake.yml", "intake")
-    workflow, repository = Workflow(), str(scene.world.git.path)
+    repository = str(scene.world.git.path)
 
     def hear(numbered: tuple[int, Event]) -> str:
         number, event = numbered
         payload = scene.folder / f"event-{number}.json"
         payload.write_text(json.dumps(event.payload))
-        with workflow.context() as context:
+        with open_context() as context:
             # Git without HTTP takes half as long, so more of them push at the same moment.
             local = replace(
                 context,
@@ -652,7 +652,8 @@ def test_an_author_with_sixteen_pull_requests_gets_only_the_pending_quota(scene:
     for number in range(16):
         scene.world.open_pull(scene.alice, {path_of("alice"): SOURCE + f"x = {number}\n".encode()})
     hear_at_once(scene)
-    allowed = Workflow().settings.limits.pending
+    with open_context() as context:
+        allowed = context.settings.limits.pending
     requests = scene.ledger()
     assert len(requests) == allowed and all(one.is_open for one in requests.values())
     assert sorted(run.inputs["request"] for run in scene.runs()) == sorted(requests)

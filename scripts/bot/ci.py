@@ -28,11 +28,11 @@ import click
 
 from harness.records.errors import PullRankError
 from scripts.announce.webhook_address import hide_addresses, read_address
+from scripts.bot.context import BotContext
 from scripts.bot.evaluate.workflow_runs import show_running
 from scripts.bot.workflow import (
     CiError,
-    Workflow,
-    require_default_branch,
+    open_context,
     require_environment,
     say,
     summarize,
@@ -75,7 +75,7 @@ def prepare_check_command(out: Path) -> None:
 
     number, head_sha = _require_asked()
     (outputs,) = require_environment("GITHUB_OUTPUT")
-    with Workflow().context() as context:
+    with open_context() as context:
         done = prepare(number, head_sha, out, context)
     write_outputs(Path(outputs), done.outputs)
     say(done.note)
@@ -92,7 +92,7 @@ def report_check_command() -> None:
     number, head_sha = _require_asked()
     result, run_id = require_environment("CHECK", "GITHUB_RUN_ID")
     run = _require_run("CHECK", result, run_id)
-    with Workflow().context() as context:
+    with open_context() as context:
         say(report(number, head_sha, result, run, context))
 
 
@@ -120,7 +120,7 @@ def intake_command() -> None:
     from scripts.bot.intake.intake import run
 
     name, payload = require_environment("GITHUB_EVENT_NAME", "GITHUB_EVENT_PATH")
-    with Workflow().context() as context:
+    with open_context() as context:
         say(run(name, Path(payload), context))
 
 
@@ -135,7 +135,7 @@ def resolve_command(out: Path) -> None:
 
     request_id, outputs, run_id = require_environment("REQUEST", "GITHUB_OUTPUT", "GITHUB_RUN_ID")
     with (
-        Workflow().context() as context,
+        open_context() as context,
         context.open_fork() as fork,
         context.open_ledger(either(requests_of_author_of(request_id), under("moderation"))) as branch,
     ):
@@ -165,7 +165,7 @@ def report_command() -> None:
         artifact=int(_find(_ID, "ARTIFACT") or 0) or None,
         digest=_find(_DIGEST, "DIGEST"),
     )
-    with Workflow().context(require_default_branch()) as context:
+    with open_context(default_branch_only=True) as context:
         if refusal := _find(_REFUSAL, "REFUSAL"):
             say(refuse(request_id, refusal, context))
         else:
@@ -191,7 +191,7 @@ def review_command() -> None:
     from scripts.review.reader import KEY
 
     (request_id,) = require_environment("REQUEST")
-    with Workflow().context() as context:
+    with open_context() as context:
         say(run(request_id, context, os.environ.get(KEY, "").strip()))
 
 
@@ -204,7 +204,7 @@ def reconcile_command() -> None:
     from scripts.bot.reconcile.reconcile import run
 
     lines = 0
-    with Workflow().context(require_default_branch()) as context:
+    with open_context(default_branch_only=True) as context:
         for line in run(context):
             say(line)
             lines += 1
@@ -225,23 +225,23 @@ def publish_command(out: Path) -> None:
     from scripts.pages.publishing.publish import build_site
 
     (outputs,) = require_environment("GITHUB_OUTPUT")
-    workflow = Workflow()
-    address, missing = _find_site(workflow)
+    with open_context() as context:
+        address, missing = _find_site(context)
     write_outputs(Path(outputs), {"site": "false" if missing else "true"})
     if missing:
         say(missing)
         return
-    merged = MergedFiles(workflow.root)
+    merged = MergedFiles(context.root)
     site = Site.of(
-        workflow.settings,
+        context.settings,
         sources=merged.source_of,
-        repository=f"{workflow.server_url}/{workflow.repository}",
+        repository=context.repository_url,
         address=address,
         marks_unmerged=merged.is_whole,
         now=datetime.now(UTC),
     )
-    with workflow.open_ledger(under("judgements", "moderation", "accounts", "descriptions")) as branch:
-        report = build_site(load_tasks(workflow.root / "tasks"), branch.ledger, out, site)
+    with context.open_ledger(under("judgements", "moderation", "accounts", "descriptions")) as branch:
+        report = build_site(load_tasks(context.root / "tasks"), branch.ledger, out, site)
     for line in (*merged.notes, *report.lines):
         say(line)
     say(f"{report.pages} pages, {report.rows} rows, in {report.seconds:.1f} s")
@@ -259,13 +259,14 @@ def dataset_command(out: Path) -> None:
     from scripts.pages.publishing.dataset import write_dataset
 
     (outputs,) = require_environment("GITHUB_OUTPUT")
-    workflow = Workflow()
+    with open_context() as context:
+        allowed = context.settings.dataset
     rows = 0
-    if allowed := workflow.settings.dataset:
-        merged = MergedFiles(workflow.root)
-        with workflow.open_ledger(under("judgements", "moderation", "accounts")) as branch:
+    if allowed:
+        merged = MergedFiles(context.root)
+        with context.open_ledger(under("judgements", "moderation", "accounts")) as branch:
             report = write_dataset(
-                load_tasks(workflow.root / "tasks"),
+                load_tasks(context.root / "tasks"),
                 branch.ledger,
                 out,
                 sources=merged.source_of,
@@ -281,12 +282,11 @@ def dataset_command(out: Path) -> None:
     write_outputs(Path(outputs), {"rows": str(rows)})
 
 
-def _find_site(workflow: Workflow) -> tuple[str, str]:
+def _find_site(context: BotContext) -> tuple[str, str]:
     """The site's address, which may have a custom domain; and what to do before it can be deployed, "" if it can."""
-    usual = pages_address(workflow.repository, workflow.server_url)
+    usual = pages_address(context.github.repository, context.server_url)
     try:
-        with workflow.github() as github:
-            site = github.find_pages()
+        site = context.github.find_pages()
     except GitHubError as error:
         say(f"GitHub does not say whether this repository has a site: {error}")
         return usual, ""
@@ -300,9 +300,9 @@ def announce_command() -> None:
     Example: pullrank ci announce
     """
     try:
-        require_default_branch()
-        for line in _announce(Workflow()):
-            say(hide_addresses(line))
+        with open_context(default_branch_only=True) as context:
+            for line in _announce(context):
+                say(hide_addresses(line))
     except PullRankError as error:
         say(hide_addresses(f"not announced: {error}"))
     except Exception as error:
@@ -310,7 +310,7 @@ def announce_command() -> None:
         say(hide_addresses(f"not announced, because of a bug in PullRank: {type(error).__name__}: {error}"))
 
 
-def _announce(workflow: Workflow) -> Iterator[str]:
+def _announce(context: BotContext) -> Iterator[str]:
     from harness.task.task import load_tasks
     from scripts.announce.announce import AnnounceContext, run
     from scripts.announce.discord import DiscordChannel
@@ -319,20 +319,20 @@ def _announce(workflow: Workflow) -> Iterator[str]:
 
     def open_webhook(secret: str) -> DiscordChannel | None:
         address = read_address(secret)
-        home = f"{workflow.server_url}/{workflow.repository}"
-        return DiscordChannel.at(address, secret, home) if address else None
+        return DiscordChannel.at(address, secret, context.repository_url) if address else None
 
-    site = f"{(os.environ.get('SITE') or pages_address(workflow.repository, workflow.server_url)).rstrip('/')}/"
-    context = AnnounceContext(
-        settings=workflow.settings.announcements,
-        tasks=load_tasks(workflow.root / "tasks"),
-        gpus=workflow.settings.gpus,
-        embed_context=EmbedContext(competition=workflow.settings.title, site=site, find_picture=finder(site)),
-        open_ledger=workflow.open_ledger,
+    usual = pages_address(context.github.repository, context.server_url)
+    site = f"{(os.environ.get('SITE') or usual).rstrip('/')}/"
+    about = AnnounceContext(
+        settings=context.settings.announcements,
+        tasks=load_tasks(context.root / "tasks"),
+        gpus=context.settings.gpus,
+        embed_context=EmbedContext(competition=context.settings.title, site=site, find_picture=finder(site)),
+        open_ledger=context.open_ledger,
         open_webhook=open_webhook,
         now=datetime.now(UTC),
     )
-    return run(context)
+    return run(about)
 
 
 def _find(pattern: re.Pattern[str], name: str) -> str:

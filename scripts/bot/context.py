@@ -38,5 +38,9 @@ class BotContext:
     default_branch: str = ""
     server_url: str = "https://github.com"
 
+    @property
+    def repository_url(self) -> str:
+        return f"{self.server_url}/{self.github.repository}"
+
     def run_url(self, run_id: int) -> str:
-        return f"{self.server_url}/{self.github.repository}/actions/runs/{run_id}"
+        return f"{self.repository_url}/actions/runs/{run_id}"

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -23,10 +22,6 @@ from scripts.competition.settings import SETTINGS, load_settings
 from scripts.github.fork import Fork
 from scripts.github.pulls import ACTIONS_BOT, Account, find
 from scripts.ledger.branch import LedgerBranch
-from scripts.ledger.names import Choose
-
-if TYPE_CHECKING:
-    from scripts.github.gh import GitHub
 
 
 class CiError(PullRankError):
@@ -63,40 +58,28 @@ def require_default_branch() -> str:
     return branch
 
 
-class Workflow:
-    """The repository that a step works on, with the step's token; `root` is the checkout."""
+@contextmanager
+def open_context(*, default_branch_only: bool = False) -> Iterator[BotContext]:
+    """The repository that a step works on, with the step's token; connected to GitHub until the block ends."""
+    from scripts.github.gh import GitHub
 
-    def __init__(self) -> None:
-        self._token, self.repository, self._api_url, self.server_url = require_environment(
-            "GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SERVER_URL"
+    token, repository, api_url, server_url = require_environment(
+        "GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SERVER_URL"
+    )
+    branch = require_default_branch() if default_branch_only else ""
+    app, git_url = os.environ.get("APP"), f"{server_url}/{repository}.git"
+    me = Account(id=0, login=f"{app}[bot]", is_bot=True) if app else ACTIONS_BOT
+    settings = load_settings(ROOT / SETTINGS)
+    with GitHub(repository, token, api_url, me=me) as github:
+        yield BotContext(
+            github=github,
+            open_ledger=lambda wanted: LedgerBranch(git_url, token=token, wanted=wanted),
+            open_fork=lambda: Fork(git_url, token),
+            settings=settings,
+            root=ROOT,
+            default_branch=branch,
+            server_url=server_url,
         )
-        self.root = ROOT
-        self.settings = load_settings(self.root / SETTINGS)
-        self.git_url = f"{self.server_url}/{self.repository}.git"
-
-    def github(self) -> GitHub:
-        from scripts.github.gh import GitHub
-
-        app = os.environ.get("APP")
-        me = Account(id=0, login=f"{app}[bot]", is_bot=True) if app else ACTIONS_BOT
-        return GitHub(self.repository, self._token, self._api_url, me=me)
-
-    def open_ledger(self, wanted: Choose) -> LedgerBranch:
-        return LedgerBranch(self.git_url, token=self._token, wanted=wanted)
-
-    @contextmanager
-    def context(self, default_branch: str = "") -> Iterator[BotContext]:
-        """What the bot's steps share, with a connection to GitHub for the block."""
-        with self.github() as github:
-            yield BotContext(
-                github=github,
-                open_ledger=self.open_ledger,
-                open_fork=lambda: Fork(self.git_url, self._token),
-                settings=self.settings,
-                root=self.root,
-                default_branch=default_branch,
-                server_url=self.server_url,
-            )
 
 
 def write_outputs(file: Path, outputs: dict[str, str]) -> None:
