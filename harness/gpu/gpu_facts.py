@@ -154,7 +154,7 @@ def _find_nvidia_meter(gpu: GpuNode, root: Path) -> Meter:
             temperature_c=_known(lambda: device.number("nvmlDeviceGetTemperature", nvml.TEMPERATURE_GPU)),
             power_w=None if power is None else power / 1e3,
             busy_percent=None if rates is None else rates.gpu,
-            held_back=_reasons(reasons.value if reasons else 0),
+            held_back=tuple(words for bit, words in _REASONS.items() if reasons and reasons.value & bit),
             others=_known(lambda: device.processes),
             throttled_ms=None if heat is None else heat.violation_ns / 1e6,
             memory_errors=None if errors is None else errors.value,
@@ -194,10 +194,6 @@ def read_rocminfo(text: str, gpu: GpuNode) -> GpuFacts | None:
         if facts.get("Device Type") == "GPU" and gpu.id.lower() in ("", facts.get("Uuid", "").lower()):
             return GpuFacts(name=facts.get("Marketing Name", facts.get("Name", "AMD"))[:200])
     return None
-
-
-def _reasons(bits: int) -> tuple[str, ...]:
-    return tuple(words for bit, words in _REASONS.items() if bits & bit)
 
 
 def _run_rocminfo() -> str:

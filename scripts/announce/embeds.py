@@ -21,7 +21,7 @@ from typing import Any
 from discord_webhook import DiscordEmbed  # type: ignore[import-untyped]
 
 from scripts.announce.limits import TITLE, fit
-from scripts.announce.news import Final, News, NewsKind, NewsResult, PodiumPlace, Standing, TaskNews
+from scripts.announce.news import Final, News, NewsKind, NewsResult, PodiumPlace, TaskNews
 from scripts.announce.words import clip, escape, moment
 from scripts.common.text import format_gap, format_interval, format_us, plain
 from scripts.pages.parts.words import count, gain, lost
@@ -178,14 +178,11 @@ def _final(news: Final, context: EmbedContext) -> DiscordEmbed:
     embed = _news_embed(news, f"{escape(news.title, 200)} has closed", words, page, context)
     for board in news.boards:
         rows = [f"{_MEDALS[place.rank - 1]} **{escape(place.login)}** {_time_of(place)}" for place in board.podium]
-        embed.add_embed_field(name=escape(board.gpu), value="\n".join(rows) or _none_of(board))
+        none = "All times are provisional." if board.entries else "There were no entries."
+        embed.add_embed_field(name=escape(board.gpu), value="\n".join(rows) or none)
     if first := next((board for board in news.boards if board.podium), None):
         _show_board(embed, news, first.gpu, context)
     return embed
-
-
-def _none_of(board: Standing) -> str:
-    return "All times are provisional." if board.entries else "There were no entries."
 
 
 def _news_embed(news: News, title: str, words: str, page: str, context: EmbedContext) -> DiscordEmbed:

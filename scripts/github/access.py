@@ -12,7 +12,6 @@ import importlib.metadata
 import json
 import logging
 import os
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -89,10 +88,8 @@ def connect(repository: str, token: str | AppKey) -> GitHub:
 
 
 def _output(command: list[str]) -> str:
-    if not shutil.which(command[0]):
-        return ""
     try:
         done = subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL, timeout=WAIT_S)
-    except (OSError, subprocess.TimeoutExpired):  # a damaged program, or one that waits for a locked keyring
+    except (OSError, subprocess.TimeoutExpired):  # no such program, or one that waits for a locked keyring
         return ""
     return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""

@@ -124,10 +124,10 @@ class Contributor:
         pulls = self._github.pages("/pulls?state=open")
         mine = [_Pull.of(one) for one in pulls if find(one, int, "user", "id") == self.me.id]
         ours = [pull for pull in mine if pull.branch == branch]
-        return next((pull for pull in (*ours, *mine) if pull.repository and self._is_of(pull, path)), None)
-
-    def _is_of(self, pull: _Pull, path: str) -> bool:
-        return path in [file.path for file in self._github.changed_files(pull.number)]
+        for pull in (*ours, *mine):
+            if pull.repository and path in [file.path for file in self._github.changed_files(pull.number)]:
+                return pull
+        return None
 
     def _update(self, pull: _Pull, path: str, source: bytes, draft: bool) -> Sent:
         """Add a commit unless the head already has the file, and set whether the pull request is a draft.

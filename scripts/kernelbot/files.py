@@ -118,7 +118,9 @@ class _TaskReader:
         lang = "cu" if keys.get("lang") == "cu" else "py"  # any other is a fault, and may be no part of a file's name
         left_out = tuple(key for key in keys if key in _NOT_JUDGED)
         rest = {key: value for key, value in keys.items() if key not in (*left_out, *_ImportedFiles.model_fields)}
-        sources = self._check(rest, {key: value for key, value in keys.items() if key in _ImportedFiles.model_fields})
+        listed = {key: value for key, value in keys.items() if key in _ImportedFiles.model_fields}
+        self.faults.validate(TaskFile, rest, context=self.found.folder)
+        sources = self.faults.validate(_ImportedFiles, listed) or _ImportedFiles()
         files = self._files(sources)
         named = sources.templates or self._own_starter(lang)
         templates, starters = self._templates(named, files)
@@ -131,11 +133,6 @@ class _TaskReader:
             from_outside=self.outside,
             left_out=tuple(f"{key}: {_NOT_JUDGED[key]}" for key in left_out),
         )
-
-    def _check(self, rest: dict[str, Any], sources: dict[str, Any]) -> _ImportedFiles:
-        """Validate all keys, with their lines in task.yml."""
-        self.faults.validate(TaskFile, rest, context=self.found.folder)
-        return self.faults.validate(_ImportedFiles, sources) or _ImportedFiles()
 
     def _files(self, sources: _ImportedFiles) -> dict[str, bytes]:
         if sources.files:

@@ -94,7 +94,8 @@ def requests_of_pulls(numbers: Collection[int]) -> Choose:
 def open_requests(names: Collection[str]) -> Iterator[str]:
     """Requests that have not ended."""
     requests = set(_requests(names))
-    return (name for name in requests if not name.endswith((ENDED, SPENT)) and _ending_of(name) not in requests)
+    asked = (name for name in requests if not name.endswith((ENDED, SPENT)))
+    return (name for name in asked if name.removesuffix(".json") + ENDED not in requests)
 
 
 def endings_since(day: date) -> Choose:
@@ -135,7 +136,3 @@ def _request_id(name: str) -> str:
 def _gpu(name: str) -> str:
     """The GPU in a request's id, such as `12-0a1b2c3d4e5f-H100-ranked-1`."""
     return _request_id(name).split("-", 2)[-1].rsplit("-", 2)[0]
-
-
-def _ending_of(name: str) -> str:
-    return name.removesuffix(".json") + ENDED

@@ -84,7 +84,11 @@ def task_files(task: Task) -> dict[str, bytes]:
         if path.is_file() and path.resolve().is_relative_to(tree) and path.stat().st_size <= MAX_FILE_BYTES
     ]
     paths = {path.relative_to(tree).as_posix(): path for path in [*inside, *_named_files(task)]}
-    return {name: path.read_bytes() for name, path in sorted(paths.items()) if _is_carried(name)}
+    return {
+        name: path.read_bytes()
+        for name, path in sorted(paths.items())
+        if TASK_FILE.fullmatch(f"tasks/{name}") and "__pycache__" not in name
+    }
 
 
 def _named_files(task: Task) -> list[Path]:
@@ -92,10 +96,6 @@ def _named_files(task: Task) -> list[Path]:
     assert file, "the task was loaded before"
     sources = [entry.source for entry in file.files if entry.source]
     return [*sources, *file.templates.values(), *([file.anchor] if file.anchor else [])]
-
-
-def _is_carried(name: str) -> bool:
-    return bool(TASK_FILE.fullmatch(f"tasks/{name}")) and "__pycache__" not in name
 
 
 def _require_same_edition(task: Task, bundle: Bundle) -> None:

@@ -21,9 +21,7 @@ from scripts.bot.context import PUBLISH_WORKFLOW, BotContext
 from scripts.bot.evaluate import workflow_runs
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
 from scripts.bot.reconcile.plan import PATIENCE, RepositoryState, look_back
-from scripts.bot.reconcile.steps import (
-    HoldRow,
-)
+from scripts.bot.reconcile.steps import HoldRow
 from scripts.bot.reconcile.unreviewed import find_unreviewed
 from scripts.bot.report.places import LedgerBoards, find_board
 from scripts.competition.settings import Merge as MergeSetting
@@ -84,7 +82,8 @@ def gather(context: BotContext, now: datetime) -> RepositoryState:
         provisional = find_provisional_rows(active_tables, now)
         if of_rows := {row.pull_request for row in (*duels, *provisional)}:
             branch.check_out(requests_of_pulls(of_rows))
-            statuses = _oldest_first({*statuses, *ledger.requests(pulls=of_rows)})
+            more = {*statuses, *ledger.requests(pulls=of_rows)}
+            statuses = tuple(sorted(more, key=lambda one: (one.request.asked_at, one.request.id)))
     published = (run for run in github.runs(PUBLISH_WORKFLOW) if run.conclusion in (None, "", "success"))
     shown, spare, comments_since = _comments(github, since - PATIENCE)
     return RepositoryState(
@@ -130,10 +129,6 @@ def _active_boards(branch: LedgerBranch, statuses: Iterable[RequestStatus], sinc
         for one in statuses
         if one.request.is_ranked and (one.ending.at >= since if one.ending else one.request.is_rematch)
     }
-
-
-def _oldest_first(statuses: Iterable[RequestStatus]) -> tuple[RequestStatus, ...]:
-    return tuple(sorted(statuses, key=lambda one: (one.request.asked_at, one.request.id)))
 
 
 def _closed(github: GitHub, numbers: set[int]) -> Iterator[PullRequest]:

@@ -14,22 +14,23 @@ import json
 import math
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
-from harness.records.judgement import MAX_BYTES, Claim, Judgement, JudgementError
-from harness.records.times import Duel, duel_ratio
+from harness.records.judgement import MAX_BYTES, CaseResult, Claim, Judgement, JudgementError
+from harness.records.times import Duel, DuelCase, duel_ratio
 from harness.records.verdict import Verdict
 from harness.task.bundle import COMPRESSIONS, NOT_A_ZIP
 from harness.task.formula import NotAFormula
-from harness.task.task import Board
+from harness.task.task import Board, Case
 from scripts.common.text import plain, shorten
 from scripts.competition.settings import Gpu
 from scripts.github.pulls import Job
 from scripts.ledger.request import Request
+from scripts.standings.eligibility import shape
 from scripts.standings.roofline import floor_us, work_of
 
 if TYPE_CHECKING:
@@ -183,8 +184,7 @@ def _are_cases_of(judgement: Judgement, board: Board, profiled: int | None = Non
         (judgement.profiles, board.benchmarks_to_profile(profiled) if judgement.mode is Mode.PROFILE else ()),
     ]
     for found, wanted in kinds:
-        played = Counter(_shape(case.params) for case in found)
-        known = Counter(_shape(case.params) for case in wanted)
+        played, known = Counter(_shapes(found)), Counter(_shapes(wanted))
         if not played <= known or (judgement.verdict is Verdict.ACCEPTED and played != known):
             return False
     return True
@@ -192,15 +192,14 @@ def _are_cases_of(judgement: Judgement, board: Board, profiled: int | None = Non
 
 def _is_duel_of(duel: Duel, board: Board) -> bool:
     """Whether it was played on the cases that rank, and its ratio follows from their times."""
-    if [_shape(case.params) for case in duel.cases] != [_shape(case.params) for case in board.counting]:
+    if _shapes(duel.cases) != _shapes(board.counting):
         return False
     ratio = duel_ratio(duel.cases, board.ranking_by, duel.earlier)
     return all(math.isclose(getattr(duel.ratio, name), getattr(ratio, name)) for name in ("value", "low", "high"))
 
 
-def _shape(params: Mapping[str, object]) -> str:
-    """A case's parameters without the seed, which ranked runs draw anew."""
-    return json.dumps({key: value for key, value in params.items() if key != "seed"}, sort_keys=True, default=list)
+def _shapes(cases: Iterable[CaseResult | DuelCase | Case]) -> list[str]:
+    return [json.dumps(shape(case.params), sort_keys=True) for case in cases]
 
 
 def _is_within(judgement: Judgement, job: Job | None) -> bool:

@@ -14,7 +14,7 @@ from harness.records.judgement import Claim, Judgement
 from harness.records.stats import TIE
 from harness.records.times import Duel
 from harness.task.task_file import Ranking
-from scripts.common.text import format_gap, format_percent, format_speedup, format_us, shorten
+from scripts.common.text import format_gap, format_percent, format_speedup, format_us, in_words, shorten
 from scripts.standings.claims import (
     bound_share,
     claim_sentence,
@@ -162,7 +162,7 @@ def minute(at: datetime) -> str:
 
 
 def params(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in values.items()) or "no arguments"
+    return in_words(values) or "no arguments"
 
 
 def sentence(text: str) -> str:

@@ -125,7 +125,6 @@ def build_site(
         boards = [one.summary for one in built]
         pages = [page for one in built for page in one.pages]
         readings = [reading for one in built for reading in one.readings]
-        write_authors = partial(_write_authors, site, folder)
         banned = dict(bans_by_login((*site.bans, *moderated.banned.values()), accounts.facts))
         former = [place for one in built for place in one.former]
         authors = authors_of(boards, former, banned)
@@ -134,7 +133,9 @@ def build_site(
         hacks = [hack for one in built for hack in one.hacks]
         tables = results(boards, [mark for one in built for mark in one.former_marks], judged)
         pages += _write(folder, chain(_pages_of_all(site, boards, authors, readings, hacks, faults), tables))
-        pages += chain.from_iterable(spread(write_authors, _shares(authors), processes))
+        pages += chain.from_iterable(
+            spread(lambda some: _write(folder, author_pages(site, some)), _shares(authors), processes)
+        )
         _write(folder, sitemap(site, pages))
     rows = sum(len(board.places) for board in boards)
     notes = (*notes_of_all(tasks, files, faults), *(note for one in built for note in one.notes))
@@ -222,10 +223,6 @@ def _pages_of_all(
         yield page("guide.html", guide.path, site=site, guide=guide, as_of=as_of)
         yield data(guide.path.replace("index.html", "guide.json"), guide.facts)
     yield page("404.html", "404.html", site=site, root=site.base_path, as_of=as_of)
-
-
-def _write_authors(site: Site, folder: Path, authors: Sequence[Author]) -> list[str]:
-    return _write(folder, author_pages(site, authors))
 
 
 def _shares(authors: Sequence[Author]) -> list[Sequence[Author]]:
