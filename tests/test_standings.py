@@ -300,6 +300,27 @@ SCENARIOS = [
         ["a", "c", "b"],
     ),
     Scenario(
+        "a file that lost first place in a duel is passed over when its author's other file wins",
+        [
+            Event("ada", "a", 0.4),
+            Event("bob", "b", 0.45, duel=("ada", "a", 0.95)),
+            Event("ada", "a2", 0.44, duel=("bob", "b", 0.95)),
+        ],
+        [(1, "ada", "a2", ""), (2, "bob", "b", "")],
+        ["a", "b", "a2"],
+    ),
+    Scenario(
+        "a file that lost first place ranks again once it is judged again",
+        [
+            Event("ada", "a", 0.4),
+            Event("bob", "b", 0.45, duel=("ada", "a", 0.95)),
+            Event("ada", "a2", 0.44, duel=("bob", "b", 0.95)),
+            Event("ada", "a", 0.4),
+        ],
+        [(1, "ada", "a", ""), (2, "bob", "b", "")],
+        ["a", "b", "a2", "a"],
+    ),
+    Scenario(
         "a file that won at last takes first place, though it had lost before",
         [
             Event("ada", "a", 0.5),

@@ -83,7 +83,7 @@ class PooledFile:
 
     @property
     def has_lost(self) -> bool:
-        """Whether it has lost a duel in any of its judgements.
+        """Whether it has lost a duel as a challenger.
 
         The opponent does not matter: each later first place was won from that file, or from one that had won it so.
         """
@@ -110,6 +110,8 @@ class AuthorFiles:
         self._crowned: str | None = None
         """The file that took first place, or the last one that replaced it there; kept when another author takes it."""
         self._is_first = False
+        self._dethroned: set[str] = set()
+        """The files that lost first place in a duel."""
         self._passed_over: dict[str, int] = {}
         """The files that had lost a duel when another took first place, and how often each had been judged."""
         self._standing: PooledFile | None = first
@@ -158,9 +160,13 @@ class AuthorFiles:
         Files that have lost a duel do not replace it, however fast they looked, until they are judged again.
         """
         self._crowned, self._is_first = file.digest, True
-        lost = [one for one in self._files.values() if one.has_lost and one.digest != file.digest]
-        self._passed_over = {one.digest: len(one.judgements) for one in lost}
+        lost = [one for one in self._files.values() if one.has_lost or one.digest in self._dethroned]
+        self._passed_over = {one.digest: len(one.judgements) for one in lost if one.digest != file.digest}
         self._standing = None
+
+    def lose(self, digest: str) -> None:
+        """A file of this author has lost first place in a duel."""
+        self._dethroned.add(digest)
 
     def dethrone(self) -> None:
         """Another author has taken first place: a provisional time gives way to any other again."""

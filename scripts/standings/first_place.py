@@ -73,6 +73,7 @@ class Contest:
             self._note_improvement(author, file, judgement)
         elif self._is_won(judgement) and not file.is_provisional:
             first = self.champion.standing
+            self.champion.lose(first.digest)
             ratio = judgement.duel.ratio.value if judgement.duel else file.score_us.value / first.score_us.value
             self._crown(author, file, judgement, gain=None if judgement.forfeit else max(0.0, 1 - ratio))
             self._note_improvement(author, author.standing, judgement)
