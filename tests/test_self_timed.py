@@ -182,7 +182,7 @@ def test_first_place_that_goes_back_is_a_record_of_the_judgement_that_decided_it
         ("bob", judgements[3].finished_at),
     ]
     assert records[3].judgement is judgements[1]
-    news = [item for item in results_of(board, judgements, {}) if item.kind is NewsKind.RECORD]
+    news = [item for item in results_of(board, judgements, {}, {}) if item.kind is NewsKind.RECORD]
     assert [(item.who.login, item.over, item.at) for item in news] == [
         (one.login, former.login, one.at) for former, one in itertools.pairwise(records)
     ]

@@ -57,7 +57,7 @@ class Event:
     ratios: float | tuple[float, ...]
     duel: tuple[str, str, float] | None = None
     noise: float = 0.0001
-    anchor_us: float = 100.0
+    anchor_us: float | tuple[float, ...] = 100.0
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -82,7 +82,10 @@ def duel(opponent: str, file: str, ratio: float) -> Duel:
 
 
 def judged(event: Event, minute: int, on: Board) -> Judgement:
-    ratios = event.ratios if isinstance(event.ratios, tuple) else (event.ratios,) * len(on.benchmarks)
+    ratios, anchors_us = (
+        given if isinstance(given, tuple) else (given,) * len(on.benchmarks)
+        for given in (event.ratios, event.anchor_us)
+    )
     accepted: dict[str, Any] = {"verdict": Verdict.ACCEPTED, "seconds": 1.0}
     cases = [
         CaseResult(kind=CaseKind.BUILD, params={}, **accepted),
@@ -90,9 +93,9 @@ def judged(event: Event, minute: int, on: Board) -> Judgement:
         *(
             CaseResult(
                 kind=CaseKind.BENCHMARK, params=dict(case.params),
-                timing=timing(ratio, event.noise, event.anchor_us), **accepted,
+                timing=timing(ratio, event.noise, anchor_us), **accepted,
             )
-            for case, ratio in zip(on.benchmarks, ratios, strict=True)
+            for case, ratio, anchor_us in zip(on.benchmarks, ratios, anchors_us, strict=True)
         ),
     ]  # fmt: skip
     fields: dict[str, Any] = {
@@ -867,7 +870,7 @@ def test_a_file_that_ranks_because_another_won_the_duel_is_a_record() -> None:
     assert season([*history, Event("bob", "b3", 0.6)]).records == table.records
     on = board()
     read = [Judgement.from_json(judged(event, minute, on).to_json()) for minute, event in enumerate(history)]
-    (*_, news) = results_of(on, read, {})
+    (*_, news) = results_of(on, read, {}, {})
     assert (news.kind, news.who.login, news.over) == (NewsKind.RECORD, "bob", "ada") and news.by_duel
     assert news.gain == pytest.approx(0.2) and news.who.digest == digest("b1"), "of the file that the podium shows"
 
@@ -876,7 +879,7 @@ def test_the_news_of_a_won_duel_names_no_speedup_below_1() -> None:
     on = board()
     history = [Event("ada", "a", 0.5), Event("bob", "b1", 0.51), Event("bob", "b2", 0.6, duel=("ada", "a", 0.9))]
     read = [Judgement.from_json(judged(event, minute, on).to_json()) for minute, event in enumerate(history)]
-    (*_, news) = results_of(on, read, {})
+    (*_, news) = results_of(on, read, {}, {})
     assert (news.kind, news.who.digest, news.gain) == (NewsKind.RECORD, digest("b1"), 0.0)
 
 

@@ -148,7 +148,7 @@ def find_champion(
     if not (request.is_ranked and board.task.is_refereed) or board.task.baseline_name(digest):
         return None
     now, judgements = Moderated.after(ledger.moderations()), ledger.judgements(board.task.name, board.gpu).judgements
-    table = standings(board, now.counted(judgements))
+    table = standings(board, judgements, now.removed(judgements))
     first = table.champion
     if not first or first.login.casefold() == request.login.casefold() or first.digest == digest:
         return None
