@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
 
@@ -12,7 +13,7 @@ from harness.records.stats import beats
 from harness.task.task import Board
 from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.standings.standings import Standings, podiums, standings
-from tests.test_standings import START, Event, board, digest, judged
+from tests.test_standings import START, Event, board, digest, judged, season
 
 ADA, CY = Event("ada", "a", 0.5), Event("cy", "c", 0.495)
 BOB = Event("bob", "b", 0.497, duel=("ada", "a", 0.985))
@@ -146,6 +147,19 @@ def test_removed_judgements_are_not_counted_as_unranked() -> None:
     assert season_without([ADA, BOB], withdrawn=["ada"]).unranked == 0
 
 
+def test_with_the_mean_other_files_do_not_weight_the_benchmarks_anew() -> None:
+    """With weights of 1 to 4, ada's second file was no better than the first, and bob's duel with it for nothing."""
+    events = [
+        Event("ada", "a", (0.5, 0.5)),
+        Event("ada", "a2", (0.3, 0.6)),
+        Event("bob", "b", (0.29, 0.58), duel=("ada", "a2", 0.96)),
+    ]
+    slow = [Event(f"slow{number}", f"s{number}", 0.9, anchor_us=(50.0, 200.0)) for number in range(4)]
+    table = season([*events, *slow], board(1024, 2048, ranking_by="mean"))
+    assert [(row.login, row.digest) for row in table.rows[:2]] == [("bob", digest("b")), ("ada", digest("a2"))]
+    assert table.nominal_us == pytest.approx((125, 125)), "the microseconds still follow the machine"
+
+
 def random_ledger(noise: random.Random, on: Board) -> list[Event]:
     """Random judgements, with duels against the leader or, as if another had just taken its place, a former one."""
     events: list[Event] = []
@@ -165,7 +179,7 @@ def random_event(noise: random.Random, on: Board, login: str, leaders: list[tupl
     return Event(
         login,
         login + noise.choice("12"),
-        tuple(noise.uniform(0.45, 0.5) for _ in on.benchmarks),
+        tuple(noise.uniform(0.4, 0.5) for _ in on.benchmarks),
         (*noise.choice(opponents), noise.uniform(0.95, 1.01)) if opponents and noise.random() < 0.8 else None,
         noise=noise.choice([0.001, 0.02, 0.05, 0.2]),
         anchor_us=tuple(noise.uniform(50, 200) for _ in on.benchmarks),
@@ -180,7 +194,7 @@ def first_of(table: Standings) -> tuple[str, str] | None:
 def test_in_any_ledger_no_removal_takes_first_place_from_another_file(ranking_by: str) -> None:
     """Except that a maintainer's decision voids the duels that the removed files won."""
     on, noise, changes = board(1024, 2048, ranking_by=ranking_by), random.Random(7), 0
-    for _ in range(40):
+    for _ in range(30):
         judgements = ledger(random_ledger(noise, on), on)
         table = standings(on, judgements)
         winners = {record.login for record in table.records if record.cause.duel and record.cause.duel.won}
@@ -195,12 +209,13 @@ def test_in_any_ledger_no_removal_takes_first_place_from_another_file(ranking_by
 
 
 @pytest.mark.parametrize("ranking_by", ["geom", "mean", "last"])
-def test_in_any_ledger_a_strangers_judgement_changes_no_record_and_no_first_place(ranking_by: str) -> None:
+def test_in_any_ledger_a_strangers_judgements_change_no_record_and_no_first_place(ranking_by: str) -> None:
     on, noise = board(1024, 2048, ranking_by=ranking_by), random.Random(7)
-    for _ in range(40):
+    for _ in range(30):
         events = random_ledger(noise, on)
         before = standings(on, ledger(events, on))
-        after = standings(on, ledger([*events, random_event(noise, on, "stranger", [])], on))
+        strangers = [replace(random_event(noise, on, "stranger", []), anchor_us=(20.0, 300.0)) for _ in range(5)]
+        after = standings(on, ledger([*events, *strangers], on))
         assert [(one.login, one.digest) for one in after.records][: len(before.records)] == [
             (one.login, one.digest) for one in before.records
         ]
