@@ -9,11 +9,12 @@ from itertools import combinations
 import pytest
 
 from harness.records.judgement import Judgement
-from harness.records.stats import beats
+from harness.records.stats import beats, is_won
+from harness.records.times import Duel, DuelCase, duel_ratio
 from harness.task.task import Board
 from scripts.ledger.moderation import Action, Moderated, Moderation
 from scripts.standings.standings import Standings, podiums, standings
-from tests.test_standings import START, Event, board, digest, judged, season
+from tests.test_standings import START, Event, board, digest, judged, run, season
 
 ADA, CY = Event("ada", "a", 0.5), Event("cy", "c", 0.495)
 BOB = Event("bob", "b", 0.497, duel=("ada", "a", 0.985))
@@ -223,3 +224,54 @@ def test_in_any_ledger_a_strangers_judgements_change_no_record_and_no_first_plac
         theirs = {row.login: row.score_us for row in after.rows}
         for one, other in combinations(before.rows, 2):
             assert beats(one.score_us, other.score_us) == beats(theirs[one.login], theirs[other.login])
+
+
+def played(opponent: str, file: str, ratio: float, blocks: int, spread: float = 0.0, earlier: int = 0) -> Duel:
+    """A duel of so many blocks, whose ratios are up to `spread` above and below `ratio`."""
+    runs = [
+        run(100 * ratio * (1 + spread * (2 * block / (blocks - 1) - 1))) for block in range(blocks) for _ in range(2)
+    ]
+    case = DuelCase(params={"size": 1024}, challenger=tuple(runs), champion=(run(100.0),) * 2 * blocks)
+    found = duel_ratio((case,), "geom", earlier)
+    won = is_won(found, blocks, earlier)
+    return Duel(opponent=opponent, opponent_digest=digest(file), cases=(case,), ratio=found, won=won, earlier=earlier)
+
+
+DRAWN = played("ada", "a", 0.995, 32)
+"""A duel in which neither side was faster by 1 %."""
+
+
+def dueled(file: str, duel: Duel) -> Event:
+    return Event("bob", file, 0.45, more={"duel": duel})
+
+
+@pytest.mark.parametrize(
+    ("earlier", "duel", "is_first"),
+    [
+        ([], played("ada", "a", 0.95, 8), True),
+        ([DRAWN], played("ada", "a", 0.95, 8), False),
+        ([DRAWN], played("ada", "a", 0.95, 16), True),
+        ([DRAWN], played("ada", "a", 0.95, 16, earlier=1), True),
+        ([DRAWN, DRAWN, DRAWN], played("ada", "a", 0.95, 16), True),
+        ([DRAWN], played("ada", "a", 0.975, 16, 0.04), True),
+        ([DRAWN, DRAWN, DRAWN], played("ada", "a", 0.975, 16, 0.04), False),
+        ([played("ada", "a", 0.995, 8)] * 3, played("ada", "a", 0.95, 8), True),
+        ([played("ada", "a", 1.05, 16)] * 3, played("ada", "a", 0.95, 8), True),
+        ([played("cy", "c", 0.995, 32)] * 3, played("ada", "a", 0.95, 8), True),
+    ],
+)
+def test_a_duel_needs_the_confidence_of_its_place_in_the_ledger(
+    earlier: list[Duel], duel: Duel, is_first: bool
+) -> None:
+    """Several duels that are requested at once do not know of each other's results."""
+    assert duel.won
+    events = [ADA, *[dueled(f"b{number}", one) for number, one in enumerate(earlier)], dueled("b", duel)]
+    table = season(events)
+    assert [row.login for row in table.rows] == (["bob", "ada"] if is_first else ["ada", "bob"])
+    others = [replace(event, login="eve") for event in events[1:-1]]
+    assert season([ADA, *others, events[-1]]).rows[0].login == "bob", "each author's duels count"
+
+
+def test_a_duel_that_is_not_won_in_its_place_is_due_again() -> None:
+    row = season([ADA, dueled("b", DRAWN), replace(dueled("b2", played("ada", "a", 0.95, 8)), ratios=0.4)]).rows[1]
+    assert row.contends and row.note == "looks faster; its duel with ada is due"

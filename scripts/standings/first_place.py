@@ -15,14 +15,15 @@ is lost but time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from harness.records.judgement import Judgement
-from harness.records.stats import beats
-from harness.records.times import Duel, Forfeit
+from harness.records.stats import DUEL_LOOKS, beats, is_faster, is_won
+from harness.records.times import Duel, Forfeit, duel_ratio
 from harness.task.task import Board
 from scripts.ledger.moderation import Action, Moderation
 from scripts.standings.author_files import AuthorFiles, Improvement, PooledFile
@@ -74,6 +75,8 @@ class Contest:
         self._removed_files: dict[str, AuthorFiles] = {}
         self._above: list[AuthorFiles] = []
         """Authors whose removed files took first place after the champion did, each from the one before."""
+        self._undecided: Counter[tuple[str, str]] = Counter()
+        """The number of duels without a result, by author and opponent's file."""
         self.champion: AuthorFiles | None = None
         self.records: list[Record] = []
 
@@ -82,6 +85,11 @@ class Contest:
         return iter(self._authors.values())
 
     def add(self, judgement: Judgement) -> None:
+        self._add(judgement)
+        if judgement.duel and is_without_result(judgement.duel):
+            self._undecided[author_key(judgement.submission.login), judgement.duel.opponent_digest] += 1
+
+    def _add(self, judgement: Judgement) -> None:
         if self._removed and (decision := self._removed.get(judgement.checksum)):
             if self.has_duels:
                 self._add_removed(judgement, decision)
@@ -127,17 +135,24 @@ class Contest:
 
     def _find_won(self, judgement: Judgement) -> _Won | None:
         """The duel by which a judgement takes first place."""
-        duel = judgement.forfeit or (judgement.duel if judgement.duel and judgement.duel.won else None)
+        author, duel = author_key(judgement.submission.login), judgement.forfeit or judgement.duel
         if not duel or duel.opponent_digest == judgement.submission.digest:
             return None
         opponent = author_key(duel.opponent)
-        if opponent == author_key(judgement.submission.login):
+        if opponent == author or (isinstance(duel, Duel) and not self._is_won(duel, author)):
             return None
         theirs = self._authors.get(opponent), self._removed_files.get(opponent)
         for place, leader in reversed([*enumerate([self.champion, *self._above])]):
             if leader and leader in theirs and leader.standing.digest == duel.opponent_digest:
                 return _Won(duel, leader, place)
         return None
+
+    def _is_won(self, duel: Duel, author: str) -> bool:
+        """Whether a duel is won, even if others were played at the same time: then it may not know of them."""
+        earlier = self._undecided[author, duel.opponent_digest]
+        if not duel.won or earlier <= duel.earlier:
+            return duel.won
+        return is_won(duel_ratio(duel.cases, self._ranking_by, earlier), duel.cases[0].blocks, earlier)
 
     def _gain(self, won: _Won, file: PooledFile) -> float | None:
         if not self.records:
@@ -175,6 +190,14 @@ class Contest:
 
     def _record(self, file: PooledFile, cause: Judgement, gain: float | None) -> None:
         self.records.append(Record(score_us=file.score_us, judgement=file.newest, cause=cause, gain=gain))
+
+
+def is_without_result(duel: Duel) -> bool:
+    """Whether a duel showed neither side to be faster: one more might be won by luck.
+
+    If there was no time for more than the first blocks, it does not count: the next would have no time, either.
+    """
+    return duel.cases[0].blocks > DUEL_LOOKS[0] and not duel.won and not is_faster(duel.ratio.inverse)
 
 
 def author_key(login: str) -> str:

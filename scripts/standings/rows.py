@@ -197,9 +197,9 @@ def _note(file: PooledFile, first: PooledFile, status: DuelStatus) -> str:
         DuelStatus.UNDECIDED: f"was not decided in {DUEL_TRIES} more judgings",
         DuelStatus.NOT_PLAYED: "was never played",
     }[status]
-    former = next((one.duel.opponent for one in reversed(file.judgements) if one.duel), None)
-    if not former:
+    last = next((one.duel for one in reversed(file.judgements) if one.duel), None)
+    same = last is not None and author_key(last.opponent) == author_key(first.login)
+    if not last or (same and last.opponent_digest == first.digest):
         return f"looks faster; its duel with {first.login} {outcome}"
-    same = author_key(former) == author_key(first.login)
-    whom = f"an earlier file of {former}'s" if same else former
+    whom = f"an earlier file of {last.opponent}'s" if same else last.opponent
     return f"looks faster; it last played {whom}, and its duel with {first.login} {outcome}"
