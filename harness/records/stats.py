@@ -195,7 +195,10 @@ def tied(a: Interval, b: Interval) -> bool:
 
 
 def beats(a: Interval, b: Interval) -> bool:
-    """Whether time `a` is lower than time `b`, and not tied with it."""
+    """Whether time `a` is lower than time `b`, and not tied with it.
+
+    For `b`, rankings take the narrowest interval that a file's time has had, so that noise does not protect it.
+    """
     return a.value < b.value and not tied(a, b)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -42,6 +43,8 @@ class PooledFile:
     judgements: tuple[Judgement, ...]
     ranking_by: str
     nominal_us: tuple[float, ...]
+    narrowest: float = math.inf
+    """Half the width of the narrowest interval of its time before its newest judgement, in logarithms."""
 
     @property
     def newest(self) -> Judgement:
@@ -72,14 +75,16 @@ class PooledFile:
         """Whether its time is too uncertain to take a place."""
         return is_provisional(self.score_us)
 
-    @property
+    @cached_property
     def score_for_ties(self) -> Interval:
-        """The score with which other rows may be tied: without its interval, if that is too wide for a place.
+        """The score that others must beat: with the narrowest interval that its time has had.
 
-        A file in first place stays there if judging again widens its interval, but does not tie with half of the board.
+        So no noisy judging helps a file to tie with those that beat it.
         """
-        value = self.score_us.value
-        return Interval(value=value, low=value, high=value) if self.is_provisional else self.score_us
+        if self.score_us.log_half_width <= self.narrowest:
+            return self.score_us
+        value, factor = self.score_us.value, math.exp(self.narrowest)
+        return Interval(value=value, low=value / factor, high=value * factor)
 
     @property
     def has_lost(self) -> bool:
@@ -147,7 +152,8 @@ class AuthorFiles:
         if self._is_first:
             self._crowned = self.standing.digest
         if known := self._files.get(file.digest):
-            file = replace(known, judgements=known.judgements + file.judgements)
+            narrowest = known.score_for_ties.log_half_width
+            file = replace(known, judgements=known.judgements + file.judgements, narrowest=narrowest)
             self._standing = None  # A time that was compared before has changed.
         elif self._standing and self._replaces(file, self._standing):
             self._standing = file
@@ -178,6 +184,6 @@ class AuthorFiles:
         """Each file that is better than all before it, without those that are provisional."""
         best: PooledFile | None = None
         for file in (file for file in self._files.values() if not file.is_provisional):
-            if not best or beats(file.score_us, best.score_us):
+            if not best or beats(file.score_us, best.score_for_ties):
                 best = file
                 yield Improvement(score_us=file.score_us, judgement=file.judgements[0])

@@ -5,8 +5,8 @@
       └─ files             an author's judgements of the same bytes are pooled, so repeated judging is no lottery
           └─ authors       a new file replaces the author's current one only if it beats it
               ├─ champion  the first entry, until another wins a duel with the current champion
-              └─ rows      champion first, the others by score, in bands of ties; in each, the next is the
-                         earliest that none of the rest beats; provisional ones last
+              └─ rows      champion first; the next is the earliest that none of the rest beats, in bands of
+                         ties; provisional ones last
 
 A time is the ratio to the anchor times the anchor's nominal time on this board, its median over all judgements.  It
 cancels out of every comparison.  With `mean`, where nominal times weight the cases, their proportions are those of the
