@@ -275,3 +275,11 @@ def test_a_duel_needs_the_confidence_of_its_place_in_the_ledger(
 def test_a_duel_that_is_not_won_in_its_place_is_due_again() -> None:
     row = season([ADA, dueled("b", DRAWN), replace(dueled("b2", played("ada", "a", 0.95, 8)), ratios=0.4)]).rows[1]
     assert row.contends and row.note == "looks faster; its duel with ada is due"
+
+
+def test_the_standings_count_an_authors_duels_without_a_result_against_the_leader() -> None:
+    quick, slower, short = played("ada", "a", 0.95, 8), played("ada", "a", 1.05, 16), played("ada", "a", 0.995, 8)
+    events = [ADA, *(dueled("b", duel) for duel in (DRAWN, slower, short, played("cy", "c", 0.995, 32)))]
+    assert (season(events).undecided_duels("Bob"), season(events).undecided_duels("eve")) == (1, 0)
+    assert season([*events, dueled("b", quick)]).undecided_duels("bob") == 2, "its win was not enough"
+    assert season([]).undecided_duels("bob") == 0

@@ -75,7 +75,7 @@ class Contest:
         self._removed_files: dict[str, AuthorFiles] = {}
         self._above: list[AuthorFiles] = []
         """Authors whose removed files took first place after the champion did, each from the one before."""
-        self._undecided: Counter[tuple[str, str]] = Counter()
+        self.undecided: Counter[tuple[str, str]] = Counter()
         """The number of duels without a result, by author and opponent's file."""
         self.champion: AuthorFiles | None = None
         self.records: list[Record] = []
@@ -86,8 +86,9 @@ class Contest:
 
     def add(self, judgement: Judgement) -> None:
         self._add(judgement)
-        if judgement.duel and is_without_result(judgement.duel):
-            self._undecided[author_key(judgement.submission.login), judgement.duel.opponent_digest] += 1
+        author, duel = author_key(judgement.submission.login), judgement.duel
+        if duel and (_is_without_result(duel) or (duel.won and not self._is_won(duel, author))):
+            self.undecided[author, duel.opponent_digest] += 1
 
     def _add(self, judgement: Judgement) -> None:
         if self._removed and (decision := self._removed.get(judgement.checksum)):
@@ -149,7 +150,7 @@ class Contest:
 
     def _is_won(self, duel: Duel, author: str) -> bool:
         """Whether a duel is won, even if others were played at the same time: then it may not know of them."""
-        earlier = self._undecided[author, duel.opponent_digest]
+        earlier = self.undecided[author, duel.opponent_digest]
         if not duel.won or earlier <= duel.earlier:
             return duel.won
         return is_won(duel_ratio(duel.cases, self._ranking_by, earlier), duel.cases[0].blocks, earlier)
@@ -192,7 +193,7 @@ class Contest:
         self.records.append(Record(score_us=file.score_us, judgement=file.newest, cause=cause, gain=gain))
 
 
-def is_without_result(duel: Duel) -> bool:
+def _is_without_result(duel: Duel) -> bool:
     """Whether a duel showed neither side to be faster: one more might be won by luck.
 
     If there was no time for more than the first blocks, it does not count: the next would have no time, either.

@@ -27,7 +27,7 @@ from scripts.standings.author_files import Improvement
 from scripts.standings.baselines import BaselineTime, baseline_times
 from scripts.standings.case_times import nominal_times
 from scripts.standings.eligibility import counted, ranking
-from scripts.standings.first_place import Contest, Record
+from scripts.standings.first_place import Contest, Record, author_key
 from scripts.standings.rows import Row, rows_of
 
 
@@ -37,6 +37,7 @@ class Standings:
 
     `unranked` is the number of this edition's judgements that don't count; `earlier_editions` are oldest first.
     `scores_us` has each ranked judgement's own score by checksum, while rows pool the judgements of a file.
+    `undecided` counts duels without a result by author, in small letters, and the opponent's file.
     """
 
     board: Board
@@ -48,6 +49,7 @@ class Standings:
     baselines: tuple[BaselineTime, ...]
     unranked: int
     earlier_editions: tuple[str, ...]
+    undecided: Mapping[tuple[str, str], int]
 
     @property
     def anchor_us(self) -> float | None:
@@ -61,6 +63,10 @@ class Standings:
     def champion(self) -> Row | None:
         """The row in first place; None on a board without rows, or with provisional ones only."""
         return next((row for row in self.rows[:1] if row.champion), None)
+
+    def undecided_duels(self, login: str) -> int:
+        """The number of an author's duels without a result against the file in first place."""
+        return self.undecided.get((author_key(login), self.champion.digest), 0) if self.champion else 0
 
     def find_row(self, login: str) -> Row | None:
         return next((row for row in self.rows if row.login.lower() == login.lower()), None)
@@ -115,6 +121,7 @@ def standings(
         earlier_editions=tuple(
             dict.fromkeys(one.edition for one in _without(removed, ours) if one.edition != board.edition)
         ),
+        undecided=contest.undecided,
     )
 
 

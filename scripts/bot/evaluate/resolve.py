@@ -39,7 +39,6 @@ from scripts.github.fork import Fork
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import REMOVED, Moderated, file_key
 from scripts.ledger.request import Request
-from scripts.standings.first_place import is_without_result
 from scripts.standings.rows import Row
 from scripts.standings.standings import standings
 
@@ -157,9 +156,7 @@ def find_champion(
         return None
     name, user_id = board.task.submission_name, first.newest.submission.user_id
     file = Submission(login=first.login, source=theirs, name=name, user_id=user_id)
-    own = (one for one in judgements if one.submission.user_id == request.user_id and one.edition == board.edition)
-    played = (one.duel for one in own if one.duel and one.duel.opponent_digest == first.digest)
-    earlier = sum(map(is_without_result, played))
+    earlier = table.undecided_duels(request.login)
     return Champion(submission=file, score=first.score_us, nominal_us=table.nominal_us, earlier=earlier)
 
 
