@@ -1004,7 +1004,7 @@ def file_with(value: float, width: float, narrowest: float, first_at: datetime) 
 def test_the_next_row_is_always_the_earliest_that_none_of_the_rest_beats() -> None:
     for _, authors, champion in boards_of_scores(300):
         entries = [RankingTime.of(one, champion.standing.score_us.value) for one in authors]
-        ordered, rest = [], sorted(entries, key=lambda one: one.first_at)
+        ordered, rest = [], sorted(entries, key=lambda one: one.author.standing.first_at)
         while rest:
             ordered.append(next(one for one in rest if not any(other.beats(one) for other in rest)))
             rest.remove(ordered[-1])

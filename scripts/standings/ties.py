@@ -17,6 +17,7 @@ many rows, and a lucky or forged estimate would push honest rows down.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -24,7 +25,7 @@ from heapq import heappop, heappush
 from itertools import chain
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-from harness.records.stats import TIE, Interval, beats
+from harness.records.stats import margin
 from scripts.standings.author_files import AuthorFiles
 
 
@@ -48,79 +49,76 @@ B = TypeVar("B", bound=Banded)
 
 
 class RankingTime(NamedTuple):
-    """An author with the time that counts for their place, and the one that others must beat."""
+    """An author's time for the order, in logarithms: its error, and the error that protects it from others."""
 
     author: AuthorFiles
-    time_us: Interval
-    to_beat_us: Interval
+    value: float
+    error: float
+    guard: float
 
     @classmethod
     def of(cls, author: AuthorFiles, least_us: float = 0.0) -> Self:
         """`least_us` is the champion's time: before a won duel, none counts as faster."""
         file = author.standing
-        factor = max(1.0, least_us / file.score_us.value)
-        if factor == 1:
-            return cls(author, file.score_us, file.score_for_ties)
-        return cls(author, file.score_us.scaled(factor), file.score_for_ties.scaled(factor))
+        value = math.log(max(file.score_us.value, least_us))
+        return cls(author, value, file.score_us.log_half_width, file.score_for_ties.log_half_width)
 
     @property
-    def first_at(self) -> datetime:
-        return self.author.standing.first_at
-
-    @property
-    def reach_us(self) -> float:
-        """The lowest time that this one might beat, without the other's interval."""
-        return self.time_us.value * max(1 + TIE, math.exp(self.time_us.log_half_width)) * (1 - 1e-9)
+    def reach(self) -> float:
+        """The lowest time that this one might beat; less by what rounding could cost."""
+        return self.value + margin(self.error, 0.0) - 1e-12
 
     def beats(self, other: RankingTime) -> bool:
-        return beats(self.time_us, other.to_beat_us)
+        return other.value - self.value >= margin(self.error, other.guard)
 
 
 def in_bands(authors: Iterable[AuthorFiles], champion: AuthorFiles | None) -> Iterator[tuple[int, AuthorFiles]]:
     """Authors in their order, each with the number of the band."""
     first = [RankingTime.of(champion)] if champion else []
     least_us = champion.standing.score_us.value if champion else 0.0
-    rest = [RankingTime.of(author, least_us) for author in authors if author is not champion]
-    number, band, reach_us = 0, list[RankingTime](), 0.0
-    for entry in chain(first, in_order(one for one in rest if not one.author.standing.is_provisional)):
-        if not band or (reach_us <= entry.to_beat_us.value and any(one.beats(entry) for one in band)):
-            number, band, reach_us = number + 1, [], math.inf
-        band.append(entry)
-        reach_us = min(reach_us, entry.reach_us)
-        yield number, entry.author
-    provisional = (one.author for one in rest if one.author.standing.is_provisional)
+    rest = [author for author in authors if author is not champion]
+    settled = [RankingTime.of(author, least_us) for author in rest if not author.standing.is_provisional]
+    number, band, reach = 0, list[RankingTime](), 0.0
+    for time in chain(first, in_order(settled)):
+        if not band or (reach <= time.value and any(one.beats(time) for one in band)):
+            number, band, reach = number + 1, [], math.inf
+        band.append(time)
+        reach = min(reach, time.reach)
+        yield number, time.author
+    provisional = (author for author in rest if author.standing.is_provisional)
     by_score = sorted(provisional, key=lambda one: (one.standing.score_us.value, one.standing.first_at))
     yield from enumerate(by_score, number + 1)
 
 
-def in_order(entries: Iterable[RankingTime]) -> Iterator[RankingTime]:
+def in_order(times: Iterable[RankingTime]) -> Iterator[RankingTime]:
     """Always the earliest of the rest that none of the rest beats.
 
-    An entry waits for one at a time of those that beat it, the slowest first, so that each pair is compared once.
+    A time waits for one at a time of those that beat it, the slowest first, so that each pair is compared once.
     """
-    by_time = sorted(entries, key=lambda one: one.time_us.value)
-    values_us, reaches_us = [one.time_us.value for one in by_time], [one.reach_us for one in by_time]
-    asked, placed, fastest = [*range(len(by_time))], [False] * len(by_time), 0
+    by_value = sorted(times, key=lambda one: one.value)
+    values, reaches = [one.value for one in by_value], [one.reach for one in by_value]
+    asked = [bisect_right(values, value - margin(0.0, 0.0) + 1e-12) for value in values]
+    placed, fastest = [False] * len(values), 0
     waiting: defaultdict[int, list[int]] = defaultdict(list)
     ready: list[tuple[datetime, int]] = []
 
     def wait(number: int) -> None:
-        entry, value_us = by_time[number], values_us[number]
+        time, value = by_value[number], values[number]
         for faster in range(asked[number] - 1, fastest - 1, -1):
-            if reaches_us[faster] <= value_us and not placed[faster] and by_time[faster].beats(entry):
+            if reaches[faster] <= value and not placed[faster] and by_value[faster].beats(time):
                 asked[number] = faster
                 waiting[faster].append(number)
                 return
-        heappush(ready, (entry.first_at, number))
+        heappush(ready, (time.author.standing.first_at, number))
 
-    for number in asked[:]:
+    for number in range(len(values)):
         wait(number)
     while ready:
         _, number = heappop(ready)
         placed[number] = True
         while fastest < len(placed) and placed[fastest]:
             fastest += 1
-        yield by_time[number]
+        yield by_value[number]
         for slower in waiting.pop(number, ()):
             wait(slower)
 
