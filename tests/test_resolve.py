@@ -322,6 +322,7 @@ class Scene:
         return self.ledger.judgements().judgements[-1]
 
 
+LATER = NOW + timedelta(hours=1)
 SETTINGS = load_settings(ROOT / ".github" / "pullrank.yml")
 
 
@@ -471,6 +472,24 @@ def test_a_champion_knows_how_many_duels_of_the_author_had_no_result(scene):
         scene.ledger.append(lost, f"r{number + 10}")
     champion = scene.bundle(scene.ask()).champion
     assert champion and (champion.submission.login, champion.earlier) == ("ben", 2)
+
+
+def test_the_one_to_duel_is_whoever_beat_a_leader_that_withdrew(scene):
+    first = scene.crown()
+    scene.ledger.append(first_place("cy", 98, 98, "c" * 40, b"# c").model_copy(update={"finished_at": LATER}), "r2")
+    eve = scene.world.add_user("eve")
+    pull = scene.open(eve, "submissions/vectoradd/eve/submission.py", b"# e")
+    won = {"duel": duel_with("ben", THEIRS, 0.9), "finished_at": LATER + timedelta(hours=1)}
+    judgement = first_place("eve", eve.id, pull.number, pull.head_sha, b"# e").model_copy(update=won)
+    scene.ledger.append(judgement, "r3")
+    withdrawn = Moderation.about(
+        first, Action.WITHDRAW, id="m1", reason="/withdraw", by=first.submission.user_id, at=NOW
+    )
+    scene.ledger.append_fact(withdrawn)
+    champion = scene.bundle(scene.ask()).champion
+    assert champion and champion.submission.login == "eve"
+    table = LedgerBoards(scene.ledger, ROOT).of(vectoradd().board("CPU"))
+    assert [row.login for row in table.rows] == ["eve", "cy"]
 
 
 def test_a_champion_whose_commit_is_gone_gets_no_duel(scene):

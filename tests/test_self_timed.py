@@ -155,7 +155,7 @@ def test_an_uncertain_time_does_not_keep_a_faster_one_from_first_place(board):
     cases = tuple(case.model_copy(update={"told": wide}) if case.told else case for case in unsure.cases)
     ada, cy = judged(board, "ada", 50.0, 50.0), judged(board, "cy", 45.0, 45.0, minute=2)
     table = standings(board, [ada, unsure.model_copy(update={"cases": cases}), cy])
-    assert places(table) == [(1, "cy"), (1, "wide"), (2, "ada")]
+    assert places(table) == [(1, "cy"), (2, "ada"), (2, "wide")]
     assert not any(row.unproven for row in table.rows)
 
 
@@ -183,7 +183,7 @@ def test_first_place_that_goes_back_is_a_record_of_the_judgement_that_decided_it
         ("bob", judgements[3].finished_at),
     ]
     assert records[3].judgement is judgements[1]
-    news = [item for item in results_of(board, judgements, {}) if item.kind is NewsKind.RECORD]
+    news = [item for item in results_of(board, judgements, {}, {}) if item.kind is NewsKind.RECORD]
     assert [(item.who.login, item.over, item.at) for item in news] == [
         (one.login, former.login, one.at) for former, one in itertools.pairwise(records)
     ]

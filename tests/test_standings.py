@@ -4,9 +4,10 @@ import hashlib
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import combinations, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,7 @@ import pytest
 
 from harness.records.fields import CaseKind, Mode
 from harness.records.judgement import CaseResult, Claim, HarnessInfo, Judgement, Machine, SandboxInfo, SubmissionInfo
-from harness.records.stats import Interval, beats
+from harness.records.stats import Interval, beats, is_provisional
 from harness.records.times import Duel, DuelCase, Forfeit, Run, Timing
 from harness.records.verdict import Verdict
 from harness.task.task import Baseline, Board, Task
@@ -26,7 +27,7 @@ from scripts.standings import author_files
 from scripts.standings.case_times import MAX_POOLED
 from scripts.standings.rows import DuelStatus
 from scripts.standings.standings import Standings, podiums, standings
-from scripts.standings.ties import ahead_of, bands_of, in_order
+from scripts.standings.ties import RankingTime, ahead_of, in_bands, in_order
 from tests.properties import given, settings, st
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
@@ -57,7 +58,7 @@ class Event:
     ratios: float | tuple[float, ...]
     duel: tuple[str, str, float] | None = None
     noise: float = 0.0001
-    anchor_us: float = 100.0
+    anchor_us: float | tuple[float, ...] = 100.0
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -82,7 +83,10 @@ def duel(opponent: str, file: str, ratio: float) -> Duel:
 
 
 def judged(event: Event, minute: int, on: Board) -> Judgement:
-    ratios = event.ratios if isinstance(event.ratios, tuple) else (event.ratios,) * len(on.benchmarks)
+    ratios, anchors_us = (
+        given if isinstance(given, tuple) else (given,) * len(on.benchmarks)
+        for given in (event.ratios, event.anchor_us)
+    )
     accepted: dict[str, Any] = {"verdict": Verdict.ACCEPTED, "seconds": 1.0}
     cases = [
         CaseResult(kind=CaseKind.BUILD, params={}, **accepted),
@@ -90,9 +94,9 @@ def judged(event: Event, minute: int, on: Board) -> Judgement:
         *(
             CaseResult(
                 kind=CaseKind.BENCHMARK, params=dict(case.params),
-                timing=timing(ratio, event.noise, event.anchor_us), **accepted,
+                timing=timing(ratio, event.noise, anchor_us), **accepted,
             )
-            for case, ratio in zip(on.benchmarks, ratios, strict=True)
+            for case, ratio, anchor_us in zip(on.benchmarks, ratios, anchors_us, strict=True)
         ),
     ]  # fmt: skip
     fields: dict[str, Any] = {
@@ -300,6 +304,27 @@ SCENARIOS = [
         ["a", "c", "b"],
     ),
     Scenario(
+        "a file that lost first place in a duel is passed over when its author's other file wins",
+        [
+            Event("ada", "a", 0.4),
+            Event("bob", "b", 0.45, duel=("ada", "a", 0.95)),
+            Event("ada", "a2", 0.44, duel=("bob", "b", 0.95)),
+        ],
+        [(1, "ada", "a2", ""), (2, "bob", "b", "")],
+        ["a", "b", "a2"],
+    ),
+    Scenario(
+        "a file that lost first place ranks again once it is judged again",
+        [
+            Event("ada", "a", 0.4),
+            Event("bob", "b", 0.45, duel=("ada", "a", 0.95)),
+            Event("ada", "a2", 0.44, duel=("bob", "b", 0.95)),
+            Event("ada", "a", 0.4),
+        ],
+        [(1, "ada", "a", ""), (2, "bob", "b", "")],
+        ["a", "b", "a2", "a"],
+    ),
+    Scenario(
         "a file that won at last takes first place, though it had lost before",
         [
             Event("ada", "a", 0.5),
@@ -391,13 +416,33 @@ SCENARIOS = [
             *[Event("ada", "a", 0.3), Event("old", "o", 0.54), Event("mid", "m", 0.503), Event("new", "n", 0.5)],
             Event("wide", "w", 0.499, noise=0.099),
         ],
-        [(1, "ada", "a", ""), (2, "mid", "m", ""), (2, "new", "n", ""), (2, "old", "o", ""), (2, "wide", "w", "")],
+        [(1, "ada", "a", ""), (2, "mid", "m", ""), (2, "new", "n", ""), (3, "old", "o", ""), (3, "wide", "w", "")],
         ["a"],
     ),
     Scenario(
         "a later row that beats an earlier one is ahead of it, though a wide champion ties with both",
         [Event("ada", "a", 0.5, noise=0.099), Event("old", "o", 0.54), Event("new", "n", 0.502)],
-        [(1, "ada", "a", ""), (1, "new", "n", ""), (1, "old", "o", "")],
+        [(1, "ada", "a", ""), (1, "new", "n", ""), (2, "old", "o", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a noisy judging does not make a file tie with one that beats it",
+        [
+            *[Event("ada", "a", 0.3), Event("old", "o", 0.54), Event("new", "n", 0.5)],
+            *[Event("old", "o", 0.54, noise=0.2)] * 2,
+        ],
+        [(1, "ada", "a", ""), (2, "new", "n", ""), (3, "old", "o", "")],
+        ["a"],
+    ),
+    Scenario(
+        "a row that has yet to win its duel is behind an earlier one that is tied with the champion, and before later ones",
+        [Event("ada", "a", 0.5), Event("bob", "b", 0.502), Event("cy", "c", 0.4), Event("dee", "d", 0.501)],
+        [
+            (1, "ada", "a", ""),
+            (1, "bob", "b", ""),
+            (1, "cy", "c", "looks faster; its duel with ada is due"),
+            (1, "dee", "d", ""),
+        ],
         ["a"],
     ),
     Scenario(
@@ -846,7 +891,7 @@ def test_a_file_that_ranks_because_another_won_the_duel_is_a_record() -> None:
     assert season([*history, Event("bob", "b3", 0.6)]).records == table.records
     on = board()
     read = [Judgement.from_json(judged(event, minute, on).to_json()) for minute, event in enumerate(history)]
-    (*_, news) = results_of(on, read, {})
+    (*_, news) = results_of(on, read, {}, {})
     assert (news.kind, news.who.login, news.over) == (NewsKind.RECORD, "bob", "ada") and news.by_duel
     assert news.gain == pytest.approx(0.2) and news.who.digest == digest("b1"), "of the file that the podium shows"
 
@@ -855,7 +900,7 @@ def test_the_news_of_a_won_duel_names_no_speedup_below_1() -> None:
     on = board()
     history = [Event("ada", "a", 0.5), Event("bob", "b1", 0.51), Event("bob", "b2", 0.6, duel=("ada", "a", 0.9))]
     read = [Judgement.from_json(judged(event, minute, on).to_json()) for minute, event in enumerate(history)]
-    (*_, news) = results_of(on, read, {})
+    (*_, news) = results_of(on, read, {}, {})
     assert (news.kind, news.who.digest, news.gain) == (NewsKind.RECORD, digest("b1"), 0.0)
 
 
@@ -933,42 +978,84 @@ def seconds_to_rank(history: list[Judgement]) -> float:
     return time.process_time() - began
 
 
-def test_the_next_row_of_a_band_is_the_earliest_that_none_of_the_rest_beats() -> None:
+def boards_of_scores(number: int) -> Iterator[tuple[random.Random, list[Any], Any]]:
+    """Random boards of random scores: the source of chance, the authors, and the champion."""
     noise = random.Random(3)
-    for _ in range(300):
+    for _ in range(number):
         authors = [author_with(noise) for _ in range(noise.randint(1, 9))]
-        for champion in (None, authors[0]):
-            for band in bands_of(authors, champion):
-                assert [*in_order(band, champion)] == one_after_the_other(band, champion)
+        yield noise, authors, noise.choice(authors)
 
 
 def author_with(noise: random.Random) -> Any:
-    value, width, hours = 100 * math.exp(noise.gauss(0, 0.03)), abs(noise.gauss(0, 0.04)), 99 * noise.random()
-    score_us = Interval(value=value, low=value * math.exp(-width), high=value * math.exp(width))
-    first_at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
-    return OneFile(SimpleNamespace(score_us=score_us, score_for_ties=score_us, is_provisional=False, first_at=first_at))
+    value, width, wider = 100 * math.exp(noise.gauss(0, 0.03)), abs(noise.gauss(0, 0.03)), abs(noise.gauss(0, 0.02))
+    at = START + timedelta(hours=99 * noise.random())
+    return SimpleNamespace(standing=file_with(value, width + wider * (noise.random() < 0.3), width, at))
 
 
-@dataclass(frozen=True, eq=False)
-class OneFile:
-    standing: Any
+def file_with(value: float, width: float, narrowest: float, first_at: datetime) -> Any:
+    score_us, for_ties = (
+        Interval(value=value, low=value * math.exp(-wide), high=value * math.exp(wide)) for wide in (width, narrowest)
+    )
+    return SimpleNamespace(
+        score_us=score_us, score_for_ties=for_ties, is_provisional=is_provisional(score_us), first_at=first_at
+    )
 
 
-def one_after_the_other(band: Sequence[Any], champion: Any) -> list[Any]:
-    """The order of a band by the rule itself: each of the rest is compared with all of them."""
-    first_us, ordered = band[0].standing.score_us, []
-    rest = sorted(band, key=lambda one: (one is not champion, one.standing.first_at))
-    proven = [one for one in band if not beats(one.standing.score_us, first_us)]
-    while rest:
-        free = [
-            one
-            for one in rest
-            if one in proven
-            and not any(beats(better.standing.score_us, one.standing.score_us) for better in rest if better in proven)
+def test_the_next_row_is_always_the_earliest_that_none_of_the_rest_beats() -> None:
+    for _, authors, champion in boards_of_scores(300):
+        entries = [RankingTime.of(one, champion.standing.score_us.value) for one in authors]
+        ordered, rest = [], sorted(entries, key=lambda one: one.author.standing.first_at)
+        while rest:
+            ordered.append(next(one for one in rest if not any(other.beats(one) for other in rest)))
+            rest.remove(ordered[-1])
+        assert [*in_order(entries)] == ordered
+
+
+def test_a_band_is_of_rows_that_tie_with_each_other_and_ends_where_one_of_it_beats_the_next() -> None:
+    for _, authors, champion in boards_of_scores(300):
+        placed = [*in_bands(authors, champion)]
+        assert len(placed) == len(authors) and placed[0] == (1, champion)
+        least_us = champion.standing.score_us.value
+        settled = [one for one in placed if one[1] is champion or not one[1].standing.is_provisional]
+        entries = [(band, RankingTime.of(one, least_us)) for band, one in settled]
+        for (band, one), (other_band, other) in combinations(entries, 2):
+            assert band != other_band or not (one.beats(other) or other.beats(one))
+            assert other is entries[0][1] or not other.beats(one), "no row is behind one that it beats"
+        for (band, _), (next_band, one) in pairwise(entries):
+            theirs = [other for number, other in entries if number == band]
+            assert next_band == band or any(other.beats(one) for other in theirs)
+
+
+def test_no_row_gains_a_place_by_a_slower_or_wider_time() -> None:
+    changes = 0
+    for noise, authors, champion in boards_of_scores(1000):
+        row = noise.choice(authors)
+        before = [one for _, one in in_bands(authors, champion)].index(row)
+        file = row.standing
+        slower, wider = (abs(noise.gauss(0, 0.03)) * noise.choice([0, 1]) for _ in range(2))
+        value, width = file.score_us.value * math.exp(slower), file.score_us.log_half_width + wider
+        row.standing = file_with(value, width, file.score_for_ties.log_half_width, file.first_at)
+        after = [one for _, one in in_bands(authors, champion)].index(row)
+        assert after >= before
+        changes += after > before
+    assert changes > 50
+
+
+def test_no_row_gains_a_place_by_a_slower_judging_that_widens_its_interval() -> None:
+    noise, changes = random.Random(5), 0
+    for _ in range(200):
+        events = [
+            Event(login, login, noise.uniform(0.45, 0.55), noise=noise.choice([0.001, 0.02, 0.05]))
+            for login in noise.sample("abcdefg", k=7)
         ]
-        ordered.append(free[0] if rest[0] in proven else rest[0])
-        rest.remove(ordered[-1])
-    return ordered
+        again = noise.choice(events)
+        slower = replace(again, ratios=again.ratios * noise.uniform(1, 1.05), noise=noise.choice([0.03, 0.09, 0.15]))
+        before, after = (season([*events, *more]).find_row(again.login) for more in ([], [slower]))
+        assert before and after
+        if after.score_us.log_half_width >= before.score_us.log_half_width:
+            assert after.rank >= before.rank
+            changes += after.rank > before.rank
+    assert changes > 10
 
 
 def test_four_times_the_judgements_take_about_four_times_as_long() -> None:

@@ -49,7 +49,7 @@ PROVISIONAL = 0.10
 __all__ = [
     "CONFIDENCE", "DRAWN_OUT", "DUEL_LOOKS", "DUE_BLOCKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL", "TIE",
     "Interval", "beats", "duel_interval", "fewest_blocks", "is_decided", "is_faster", "is_provisional", "is_won",
-    "median", "ratio_interval", "score", "stalls", "tapered_mean", "tied", "trimmed_mean",
+    "margin", "median", "ratio_interval", "score", "stalls", "tapered_mean", "tied", "trimmed_mean",
 ]  # fmt: skip
 
 
@@ -191,11 +191,19 @@ def _mean_with_errors(values: Sequence[tuple[float, float, float]]) -> tuple[flo
 
 def tied(a: Interval, b: Interval) -> bool:
     """Whether two times differ by less than 1 %, or by less than their intervals can resolve."""
-    return abs(math.log(a.value / b.value)) < max(math.log1p(TIE), math.hypot(a.log_half_width, b.log_half_width))
+    return abs(math.log(a.value / b.value)) < margin(a.log_half_width, b.log_half_width)
+
+
+def margin(error: float, other_error: float) -> float:
+    """The smallest difference of two times that is no tie, in logarithms, as are their intervals' half-widths."""
+    return max(math.log1p(TIE), math.hypot(error, other_error))
 
 
 def beats(a: Interval, b: Interval) -> bool:
-    """Whether time `a` is lower than time `b`, and not tied with it."""
+    """Whether time `a` is lower than time `b`, and not tied with it.
+
+    For `b`, rankings take the narrowest interval that a file's time has had, so that noise does not protect it.
+    """
     return a.value < b.value and not tied(a, b)
 
 

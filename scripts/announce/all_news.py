@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from harness.records.fields import Mode
@@ -14,7 +14,7 @@ from scripts.announce.milestones import final_of, notices_of
 from scripts.announce.news import News, PodiumPlace, Standing
 from scripts.ledger.announced import Seen
 from scripts.ledger.ledger import Ledger
-from scripts.ledger.moderation import Moderated
+from scripts.ledger.moderation import Moderated, Moderation
 from scripts.standings.standings import standings
 
 
@@ -36,9 +36,11 @@ def gather(
     ends: defaultdict[str, dict[str, Standing]] = defaultdict(dict)
     for place, paths in ledger.files_by_board([]):
         if board := boards.pop(place, None):
-            shown = decisions.counted(ledger.read_judgements(paths).judgements)
-            found += results_of(board, shown, decisions.absences)
-            ends[board.task.name][board.gpu] = _standing_of(board, shown, now, is_judged=board.gpu in gpus)
+            judgements = ledger.read_judgements(paths).judgements
+            removed = decisions.removed(judgements)
+            found += results_of(board, judgements, removed, decisions.absences)
+            is_judged = board.gpu in gpus
+            ends[board.task.name][board.gpu] = _standing_of(board, judgements, removed, now, is_judged=is_judged)
     for board in boards.values():
         ends[board.task.name][board.gpu] = Standing(gpu=board.gpu, podium=(), entries=0)
     judging = {one.request.task for one in ledger.requests() if one.is_open and one.request.mode is Mode.RANKED}
@@ -49,9 +51,17 @@ def gather(
     return sorted(found, key=lambda news: (news.at, news.key))
 
 
-def _standing_of(board: Board, judgements: Sequence[Judgement], now: datetime, *, is_judged: bool) -> Standing:
+def _standing_of(
+    board: Board,
+    judgements: Sequence[Judgement],
+    removed: Mapping[str, Moderation],
+    now: datetime,
+    *,
+    is_judged: bool,
+) -> Standing:
     """A board's final standing; empty while the board is open.  Provisional rows are on no podium."""
     deadline = board.task.deadline
-    rows = standings(board, judgements, is_over=not is_judged).rows if deadline and deadline <= now else ()
+    is_closed = deadline is not None and deadline <= now
+    rows = standings(board, judgements, removed, is_over=not is_judged).rows if is_closed else ()
     settled = [row for row in rows if not row.provisional]
     return Standing(gpu=board.gpu, podium=tuple(map(PodiumPlace.of, settled[:3])), entries=len(rows))

@@ -14,28 +14,33 @@ from datetime import datetime
 from harness.records.judgement import Judgement
 from harness.task.task import Board
 from scripts.announce.news import FRESH, NewsKind, NewsResult, PodiumPlace
+from scripts.ledger.moderation import Moderation
 from scripts.standings.claims import claim_sentence, duel_result, is_bounded
 from scripts.standings.first_place import Record
 from scripts.standings.standings import Podium, podiums, standings
 
 
 def results_of(
-    board: Board, judgements: Sequence[Judgement], absences: Mapping[str, tuple[datetime, datetime]]
+    board: Board,
+    judgements: Sequence[Judgement],
+    removed: Mapping[str, Moderation],
+    absences: Mapping[str, tuple[datetime, datetime]],
 ) -> Iterator[NewsResult]:
     """All news about a board, in the order of its judgements.
 
     Args:
-        judgements: in ledger order, without those that maintainers removed.
+        judgements: in ledger order.
+        removed: decisions about judgements that do not count, by checksum.
         absences: for judgements that maintainers had removed, by checksum: from when until when.
     """
-    records = standings(board, judgements).records
+    records = standings(board, judgements, removed).records
     setters: dict[str, tuple[Record, Record | None]] = {}
     for former, record in zip([None, *records], records, strict=False):
         first, beaten = setters.get(record.cause.checksum, (record, former))
         if first is not record and beaten:  # the author's other file won the duel, and this one is their row
             first = replace(first, gain=max(0.0, 1 - record.score_us.value / beaten.score_us.value))
         setters[record.cause.checksum] = first, beaten
-    for podium in podiums(board, judgements):
+    for podium in podiums(board, judgements, removed):
         checksum = podium.judgement.checksum
         until = podium.judgement.finished_at + FRESH
         removed_at, restored_at = absences.get(checksum, (until, until))
@@ -51,8 +56,8 @@ def results_of(
 
 
 def _record(board: Board, podium: Podium, until: datetime, record: Record, former: Record) -> NewsResult:
-    duel, is_taken = record.duel, former.login.lower() != record.login.lower()
-    by_duel = duel_result(duel) if duel and duel.won and is_taken else ""
+    duel = record.duel
+    by_duel = duel_result(duel) if duel and duel.won and duel.opponent.lower() == former.login.lower() else ""
     result = _result(NewsKind.RECORD, board, podium, until)
     return replace(
         result,

@@ -88,11 +88,12 @@ class LedgerSource:
     def _rank(self, board: Board) -> BoardFacts:
         contents = self._ledger.judgements(board.task.name, board.gpu)
         self.faults += contents.faults
-        counted = self._moderated.counted(contents.judgements)
+        removed = self._moderated.removed(contents.judgements)
         out = taken_out_of(contents.judgements, self._moderated)
         gpu = (self._machines or {}).get(board.gpu)
         judged = self._machines is None or gpu is not None
-        table = standings(board, counted, allow_unwalled=self._allow_unwalled, is_over=not judged)
+        unwalled = self._allow_unwalled
+        table = standings(board, contents.judgements, removed, allow_unwalled=unwalled, is_over=not judged)
         return facts_of(table, out, judged=judged, gpu=gpu, descriptions=self._descriptions)
 
 

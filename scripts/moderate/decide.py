@@ -135,7 +135,7 @@ def _of_author(action: Action, board: Board, login: str, digest: str, ledger: Le
         raise ModerationError(f"{login} has no removed judgements on {place}; `pullrank moderate list` shows all")
     if digest and own:
         return own
-    row = standings(board, now.counted(judgements), allow_unwalled=True).find_row(login)
+    row = standings(board, judgements, now.removed(judgements), allow_unwalled=True).find_row(login)
     files = {row.digest: list(row.judgements)} if row and not digest else {}
     if action is Action.DISQUALIFY:
         for one in own:

@@ -16,6 +16,7 @@ from harness.records.fields import CaseKind
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval
 from harness.task.task import Board, Case
+from scripts.ledger.moderation import Moderation
 from scripts.pages.parts.paths import board_path, raw_url
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
@@ -60,25 +61,33 @@ class FormerPlace:
         }
 
 
-def editions_of(table: Standings, judgements: Sequence[Judgement], *, allow_unwalled: bool) -> tuple[Edition, ...]:
+def editions_of(
+    table: Standings, judgements: Sequence[Judgement], removed: Mapping[str, Moderation], *, allow_unwalled: bool
+) -> tuple[Edition, ...]:
     """A board's earlier editions with at least one row, newest first.
 
     Args:
         judgements: of this board, in ledger order.
+        removed: decisions about judgements that do not count, by checksum.
     """
-    found = (_edition(table.board, one, judgements, allow_unwalled) for one in reversed(table.earlier_editions))
+    found = (
+        _edition(table.board, one, judgements, removed, allow_unwalled) for one in reversed(table.earlier_editions)
+    )
     return tuple(edition for edition in found if edition)
 
 
-def _edition(board: Board, name: str, judgements: Sequence[Judgement], allow_unwalled: bool) -> Edition | None:
-    ours = [one for one in judgements if one.edition == name]
+def _edition(
+    board: Board, name: str, judgements: Sequence[Judgement], removed: Mapping[str, Moderation], allow_unwalled: bool
+) -> Edition | None:
+    of_edition = [one for one in judgements if one.edition == name]
+    ours = [one for one in of_edition if one.checksum not in removed]
     played = next((one.benchmarks for one in ours if one.is_rankable or (allow_unwalled and one.benchmarks)), None)
     if not played:
         return None
     cases = tuple(Case(kind=CaseKind.BENCHMARK, params=case.params) for case in played)
     then = replace(board, benchmarks=cases)
     vars(then)["edition"] = name  # This overrides a cached property, which would compute today's edition.
-    table = standings(then, ours, allow_unwalled=allow_unwalled, is_over=True)
+    table = standings(then, of_edition, removed, allow_unwalled=allow_unwalled, is_over=True)
     if not table.rows:
         return None
     path = f"_editions/{name[:12]}/index.html"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -42,6 +43,8 @@ class PooledFile:
     judgements: tuple[Judgement, ...]
     ranking_by: str
     nominal_us: tuple[float, ...]
+    narrowest: float = math.inf
+    """Half the width of the narrowest interval of its time before its newest judgement, in logarithms."""
 
     @property
     def newest(self) -> Judgement:
@@ -72,18 +75,20 @@ class PooledFile:
         """Whether its time is too uncertain to take a place."""
         return is_provisional(self.score_us)
 
-    @property
+    @cached_property
     def score_for_ties(self) -> Interval:
-        """The score with which other rows may be tied: without its interval, if that is too wide for a place.
+        """The score that others must beat: with the narrowest interval that its time has had.
 
-        A file in first place stays there if judging again widens its interval, but does not tie with half of the board.
+        So no noisy judging helps a file to tie with those that beat it.
         """
-        value = self.score_us.value
-        return Interval(value=value, low=value, high=value) if self.is_provisional else self.score_us
+        if self.score_us.log_half_width <= self.narrowest:
+            return self.score_us
+        value, factor = self.score_us.value, math.exp(self.narrowest)
+        return Interval(value=value, low=value / factor, high=value * factor)
 
     @property
     def has_lost(self) -> bool:
-        """Whether it has lost a duel in any of its judgements.
+        """Whether it has lost a duel as a challenger.
 
         The opponent does not matter: each later first place was won from that file, or from one that had won it so.
         """
@@ -110,6 +115,8 @@ class AuthorFiles:
         self._crowned: str | None = None
         """The file that took first place, or the last one that replaced it there; kept when another author takes it."""
         self._is_first = False
+        self._dethroned: set[str] = set()
+        """The files that lost first place in a duel."""
         self._passed_over: dict[str, int] = {}
         """The files that had lost a duel when another took first place, and how often each had been judged."""
         self._standing: PooledFile | None = first
@@ -145,7 +152,8 @@ class AuthorFiles:
         if self._is_first:
             self._crowned = self.standing.digest
         if known := self._files.get(file.digest):
-            file = replace(known, judgements=known.judgements + file.judgements)
+            narrowest = known.score_for_ties.log_half_width
+            file = replace(known, judgements=known.judgements + file.judgements, narrowest=narrowest)
             self._standing = None  # A time that was compared before has changed.
         elif self._standing and self._replaces(file, self._standing):
             self._standing = file
@@ -158,9 +166,13 @@ class AuthorFiles:
         Files that have lost a duel do not replace it, however fast they looked, until they are judged again.
         """
         self._crowned, self._is_first = file.digest, True
-        lost = [one for one in self._files.values() if one.has_lost and one.digest != file.digest]
-        self._passed_over = {one.digest: len(one.judgements) for one in lost}
+        lost = [one for one in self._files.values() if one.has_lost or one.digest in self._dethroned]
+        self._passed_over = {one.digest: len(one.judgements) for one in lost if one.digest != file.digest}
         self._standing = None
+
+    def lose(self, digest: str) -> None:
+        """A file of this author has lost first place in a duel."""
+        self._dethroned.add(digest)
 
     def dethrone(self) -> None:
         """Another author has taken first place: a provisional time gives way to any other again."""
@@ -172,6 +184,6 @@ class AuthorFiles:
         """Each file that is better than all before it, without those that are provisional."""
         best: PooledFile | None = None
         for file in (file for file in self._files.values() if not file.is_provisional):
-            if not best or beats(file.score_us, best.score_us):
+            if not best or beats(file.score_us, best.score_for_ties):
                 best = file
                 yield Improvement(score_us=file.score_us, judgement=file.judgements[0])

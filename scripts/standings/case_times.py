@@ -46,10 +46,17 @@ def _timings(judgement: Judgement) -> list[Timing]:
     return [case.timing for case in judgement.benchmarks if case.timing]
 
 
-def nominal_times(judgements: Sequence[Judgement]) -> tuple[float, ...]:
-    """The anchor's usual time in each case, in microseconds: the median over all of a board's judgements."""
-    anchors = zip(*([timing.anchor_us for timing in _timings(one)] for one in judgements), strict=True)
-    return tuple(median(column) for column in anchors)
+def nominal_times(judgements: Sequence[Judgement], ranking_by: str) -> tuple[float, ...]:
+    """The anchor's usual time in each case, in microseconds: the median over all of a board's judgements.
+
+    With `mean` these times weight the cases.  So their proportions stay those of the first judgement, and only the
+    median of the sums changes: no later judgement reverses an earlier result.
+    """
+    anchors_us = [[timing.anchor_us for timing in _timings(one)] for one in judgements]
+    if ranking_by == "mean" and anchors_us and (first_us := anchors_us[0]):
+        usual = median([sum(one) for one in anchors_us]) / sum(first_us)
+        return tuple(usual * us for us in first_us)
+    return tuple(median(column) for column in zip(*anchors_us, strict=True))
 
 
 def case_times(judgements: Sequence[Judgement], nominal_us: Sequence[float]) -> tuple[CaseTime, ...]:

@@ -3,6 +3,10 @@
 The first entry takes it, and keeps it until another wins a duel with the file that is first then, or that file fails
 in it.  If a task's own program takes the times, there are no duels: a time that beats the champion's takes first place.
 
+A file that no longer counts has no row, but its duels were played.  Whoever won first place from it keeps that place.
+If its author withdrew it, the duels that it won itself remain, too: whoever lost first place to it stays behind those
+who won it from that file.  If a maintainer removed it, these duels are void: the loser has first place back.
+
 A provisional file takes first place by none of these, not even by a won duel.  The duel's own interval would be enough
 to say who is faster.  But the score of the file in first place decides who may duel it: if chance has made it too low,
 nobody would ever get a duel.  A provisional file is judged again, and each judging holds the duel again.  So nothing
@@ -11,14 +15,17 @@ is lost but time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from harness.records.judgement import Judgement
-from harness.records.stats import beats
-from harness.records.times import Duel, Forfeit
+from harness.records.stats import DUEL_LOOKS, beats, is_faster, is_won
+from harness.records.times import Duel, Forfeit, duel_ratio
 from harness.task.task import Board
+from scripts.ledger.moderation import Action, Moderation
 from scripts.standings.author_files import AuthorFiles, Improvement, PooledFile
 
 
@@ -28,7 +35,8 @@ class Record(Improvement):
 
     `cause` is the judgement that decided it.  It is usually the file's own, but may be of another file: one of the
     author's that won the duel, or, without duels, one of the former champion's.  `gain` is the share of time saved:
-    from the duel if there was one, else from the scores; None for a first entry and after a forfeit.
+    from the duel with the record before it, if there was one, else from the scores; None for a first entry and after a
+    forfeit.
     """
 
     cause: Judgement
@@ -44,14 +52,31 @@ class Record(Improvement):
         return self.judgement.duel if self.judgement is self.cause else None
 
 
+class _Won(NamedTuple):
+    """A won duel for first place; `place` counts the removed leaders up to its loser: 0 if that is the champion."""
+
+    duel: Duel | Forfeit
+    loser: AuthorFiles
+    place: int
+
+
 class Contest:
     """A board's authors, its champion and its records, after the judgements that were added."""
 
-    def __init__(self, board: Board, nominal_us: tuple[float, ...]) -> None:
+    def __init__(
+        self, board: Board, nominal_us: tuple[float, ...], removed: Mapping[str, Moderation] | None = None
+    ) -> None:
+        """`removed` are the decisions about judgements that do not count, by checksum."""
         self.has_duels = board.task.is_refereed
         self._ranking_by = board.ranking_by
         self._nominal_us = nominal_us
         self._authors: dict[str, AuthorFiles] = {}
+        self._removed = removed or {}
+        self._removed_files: dict[str, AuthorFiles] = {}
+        self._above: list[AuthorFiles] = []
+        """Authors whose removed files took first place after the champion did, each from the one before."""
+        self.undecided: Counter[tuple[str, str]] = Counter()
+        """The number of duels without a result, by author and opponent's file."""
         self.champion: AuthorFiles | None = None
         self.records: list[Record] = []
 
@@ -60,35 +85,82 @@ class Contest:
         return iter(self._authors.values())
 
     def add(self, judgement: Judgement) -> None:
-        file = PooledFile(judgements=(judgement,), ranking_by=self._ranking_by, nominal_us=self._nominal_us)
-        author = self._authors.get(author_key(file.login))
-        if author:
-            file = author.add(file)
-        else:
-            author = self._authors[author_key(file.login)] = AuthorFiles(file)
-        if self.champion is None:
-            if not file.is_provisional:
-                self._crown(author, file, judgement, gain=None)
+        self._add(judgement)
+        author, duel = author_key(judgement.submission.login), judgement.duel
+        if duel and (_is_without_result(duel) or (duel.won and not self._is_won(duel, author))):
+            self.undecided[author, duel.opponent_digest] += 1
+
+    def _add(self, judgement: Judgement) -> None:
+        if self._removed and (decision := self._removed.get(judgement.checksum)):
+            if self.has_duels:
+                self._add_removed(judgement, decision)
+            return
+        author, file = self._pool(judgement, self._authors)
+        won = None if file.is_provisional else self._find_won(judgement)
+        if won and (author is not self.champion or author.standing.digest != file.digest):
+            gain = self._gain(won, file)
+            won.loser.lose(won.duel.opponent_digest)
+            self._crown(author, file, judgement, gain)
+            self._note_improvement(author, author.standing, judgement)
         elif author is self.champion:
             self._note_improvement(author, file, judgement)
-        elif self._is_won(judgement) and not file.is_provisional:
-            first = self.champion.standing
-            ratio = judgement.duel.ratio.value if judgement.duel else file.score_us.value / first.score_us.value
-            self._crown(author, file, judgement, gain=None if judgement.forfeit else max(0.0, 1 - ratio))
-            self._note_improvement(author, author.standing, judgement)
+        elif self.champion is None and not file.is_provisional:
+            self._crown(author, file, judgement, gain=None)
+        if won:
+            del self._above[: won.place]
         if self.champion and not self.has_duels:
             self._crown_the_best(self.champion, judgement)
 
-    def is_with_champion(self, duel: Duel | Forfeit) -> bool:
-        """Whether a duel was against the file in first place now: any other duel decides nothing."""
-        champion = self.champion
-        if not champion or self._authors.get(author_key(duel.opponent)) is not champion:
-            return False
-        return duel.opponent_digest == champion.standing.digest
+    def _add_removed(self, judgement: Judgement, decision: Moderation) -> None:
+        """Note whether a judgement that does not count took first place.  A maintainer's decision voids its duel."""
+        author, file = self._pool(judgement, self._removed_files)
+        if file.is_provisional:
+            return
+        won = self._find_won(judgement) if decision.action is Action.WITHDRAW else None
+        if won and author not in self._above[won.place :]:
+            won.loser.lose(won.duel.opponent_digest)
+            self._above.insert(won.place, author)
+            author.crown(file)
+        elif not (self.champion or self._above):
+            self._above.append(author)
+            author.crown(file)
 
-    def _is_won(self, judgement: Judgement) -> bool:
-        won = judgement.forfeit or (judgement.duel if judgement.duel and judgement.duel.won else None)
-        return bool(won and judgement.submission.digest != won.opponent_digest and self.is_with_champion(won))
+    def _pool(self, judgement: Judgement, authors: dict[str, AuthorFiles]) -> tuple[AuthorFiles, PooledFile]:
+        """The author and the file of a judgement, which is added to them."""
+        file = PooledFile(judgements=(judgement,), ranking_by=self._ranking_by, nominal_us=self._nominal_us)
+        key = author_key(file.login)
+        if key in authors:
+            return authors[key], authors[key].add(file)
+        authors[key] = AuthorFiles(file)
+        return authors[key], file
+
+    def _find_won(self, judgement: Judgement) -> _Won | None:
+        """The duel by which a judgement takes first place."""
+        author, duel = author_key(judgement.submission.login), judgement.forfeit or judgement.duel
+        if not duel or duel.opponent_digest == judgement.submission.digest:
+            return None
+        opponent = author_key(duel.opponent)
+        if opponent == author or (isinstance(duel, Duel) and not self._is_won(duel, author)):
+            return None
+        theirs = self._authors.get(opponent), self._removed_files.get(opponent)
+        for place, leader in reversed([*enumerate([self.champion, *self._above])]):
+            if leader and leader in theirs and leader.standing.digest == duel.opponent_digest:
+                return _Won(duel, leader, place)
+        return None
+
+    def _is_won(self, duel: Duel, author: str) -> bool:
+        """Whether a duel is won, even if others were played at the same time: then it may not know of them."""
+        earlier = self.undecided[author, duel.opponent_digest]
+        if not duel.won or earlier <= duel.earlier:
+            return duel.won
+        return is_won(duel_ratio(duel.cases, self._ranking_by, earlier), duel.cases[0].blocks, earlier)
+
+    def _gain(self, won: _Won, file: PooledFile) -> float | None:
+        if not self.records:
+            return None
+        if won.place:
+            return max(0.0, 1 - file.score_us.value / self.records[-1].score_us.value)
+        return None if isinstance(won.duel, Forfeit) else 1 - won.duel.ratio.value
 
     def _crown_the_best(self, champion: AuthorFiles, cause: Judgement) -> None:
         """Without duels, an author who beats the champion takes first place, even if only pooling changed the times."""
@@ -119,6 +191,14 @@ class Contest:
 
     def _record(self, file: PooledFile, cause: Judgement, gain: float | None) -> None:
         self.records.append(Record(score_us=file.score_us, judgement=file.newest, cause=cause, gain=gain))
+
+
+def _is_without_result(duel: Duel) -> bool:
+    """Whether a duel showed neither side to be faster: one more might be won by luck.
+
+    If there was no time for more than the first blocks, it does not count: the next would have no time, either.
+    """
+    return duel.cases[0].blocks > DUEL_LOOKS[0] and not duel.won and not is_faster(duel.ratio.inverse)
 
 
 def author_key(login: str) -> str:

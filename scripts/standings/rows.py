@@ -16,7 +16,7 @@ from scripts.standings.author_files import AuthorFiles, PooledFile
 from scripts.standings.case_times import CaseTime
 from scripts.standings.claims import is_unwalled
 from scripts.standings.first_place import Contest, author_key
-from scripts.standings.ties import bands_of, in_order
+from scripts.standings.ties import in_bands
 
 DUEL_TRIES = 3
 """How often the bot requests a judging for a row's duel, with pauses as for provisional rows: the duel may be void, or
@@ -114,20 +114,9 @@ def gap_between(ours: Interval, theirs: Interval) -> float:
 
 def rows_of(contest: Contest, places: int | None = None, *, is_over: bool = False) -> tuple[Row, ...]:
     """All rows, or the first `places`; arguments as for `standings`."""
-    bands = bands_of(contest.authors, contest.champion)
-    if not bands:
-        return ()
-    first = bands[0][0].standing
-    placed = islice(
-        (
-            (band, author)
-            for band, authors in enumerate(bands, start=1)
-            for author in in_order(authors, contest.champion)
-        ),
-        places,
-    )
+    placed = [*islice(in_bands(contest.authors, contest.champion), places)]
     return tuple(
-        _row(contest, first, author, rank=rank, band=band, is_over=is_over)
+        _row(contest, placed[0][1].standing, author, rank=rank, band=band, is_over=is_over)
         for rank, (band, author) in enumerate(placed, start=1)
     )
 
@@ -197,9 +186,9 @@ def _note(file: PooledFile, first: PooledFile, status: DuelStatus) -> str:
         DuelStatus.UNDECIDED: f"was not decided in {DUEL_TRIES} more judgings",
         DuelStatus.NOT_PLAYED: "was never played",
     }[status]
-    former = next((one.duel.opponent for one in reversed(file.judgements) if one.duel), None)
-    if not former:
+    last = next((one.duel for one in reversed(file.judgements) if one.duel), None)
+    same = last is not None and author_key(last.opponent) == author_key(first.login)
+    if not last or (same and last.opponent_digest == first.digest):
         return f"looks faster; its duel with {first.login} {outcome}"
-    same = author_key(former) == author_key(first.login)
-    whom = f"an earlier file of {former}'s" if same else former
+    whom = f"an earlier file of {last.opponent}'s" if same else last.opponent
     return f"looks faster; it last played {whom}, and its duel with {first.login} {outcome}"

@@ -5,12 +5,12 @@
       └─ files             an author's judgements of the same bytes are pooled, so repeated judging is no lottery
           └─ authors       a new file replaces the author's current one only if it beats it
               ├─ champion  the first entry, until another wins a duel with the current champion
-              └─ rows      champion first, the others by score, in bands of ties; in each, the next is the
-                         earliest that none of the rest beats; provisional ones last
+              └─ rows      champion first; the next is the earliest that none of the rest beats, in bands of
+                         ties; provisional ones last
 
-A time is the ratio to the anchor times the anchor's nominal time on this board, its median over all judgements.  With
-`geom` and `last` the nominal time cancels out of every comparison.  With `mean` it weights the cases, so that later
-judgements can change a close earlier result.
+A time is the ratio to the anchor times the anchor's nominal time on this board, its median over all judgements.  It
+cancels out of every comparison.  With `mean`, where nominal times weight the cases, their proportions are those of the
+board's first judgement.  So no judgement changes how earlier ones of other files compare.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from itertools import chain
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval, score
 from harness.task.task import Board
+from scripts.ledger.moderation import Moderation
 from scripts.standings.author_files import Improvement
 from scripts.standings.baselines import BaselineTime, baseline_times
 from scripts.standings.case_times import nominal_times
 from scripts.standings.eligibility import counted, ranking
-from scripts.standings.first_place import Contest, Record
+from scripts.standings.first_place import Contest, Record, author_key
 from scripts.standings.rows import Row, rows_of
 
 
@@ -36,6 +37,7 @@ class Standings:
 
     `unranked` is the number of this edition's judgements that don't count; `earlier_editions` are oldest first.
     `scores_us` has each ranked judgement's own score by checksum, while rows pool the judgements of a file.
+    `undecided` counts duels without a result by author, in small letters, and the opponent's file.
     """
 
     board: Board
@@ -47,6 +49,7 @@ class Standings:
     baselines: tuple[BaselineTime, ...]
     unranked: int
     earlier_editions: tuple[str, ...]
+    undecided: Mapping[tuple[str, str], int]
 
     @property
     def anchor_us(self) -> float | None:
@@ -60,6 +63,10 @@ class Standings:
     def champion(self) -> Row | None:
         """The row in first place; None on a board without rows, or with provisional ones only."""
         return next((row for row in self.rows[:1] if row.champion), None)
+
+    def undecided_duels(self, login: str) -> int:
+        """The number of an author's duels without a result against the file in first place."""
+        return self.undecided.get((author_key(login), self.champion.digest), 0) if self.champion else 0
 
     def find_row(self, login: str) -> Row | None:
         return next((row for row in self.rows if row.login.lower() == login.lower()), None)
@@ -76,21 +83,29 @@ class Standings:
 
 
 def standings(
-    board: Board, judgements: Sequence[Judgement], *, allow_unwalled: bool = False, is_over: bool = False
+    board: Board,
+    judgements: Sequence[Judgement],
+    removed: Mapping[str, Moderation] | None = None,
+    *,
+    allow_unwalled: bool = False,
+    is_over: bool = False,
 ) -> Standings:
     """Rank a board.
 
     Args:
         judgements: in ledger order; those of other boards are ignored.
+        removed: decisions about judgements that do not count, by checksum: see `Moderated.removed`.
         allow_unwalled: also rank judgements without a sandbox: for one's own code on one's own machine.
         is_over: judging has ended, so duels that were due will not be held.
     """
+    removed = removed or {}
     ours = [one for one in judgements if (one.task, one.gpu) == (board.task.name, board.gpu)]
     current = [one for one in ours if one.edition == board.edition]
-    timed = counted(board, current, allow_unwalled=allow_unwalled)
-    nominal_us = nominal_times(timed)
-    contest = Contest(board, nominal_us)
-    for judgement in timed:
+    played = counted(board, current, allow_unwalled=allow_unwalled)
+    timed = _without(removed, played)
+    nominal_us = nominal_times(played, board.ranking_by)
+    contest = Contest(board, nominal_us, removed)
+    for judgement in played:
         if not judgement.baseline:
             contest.add(judgement)
     files = chain.from_iterable(author.files for author in contest.authors)
@@ -102,9 +117,16 @@ def standings(
         scores_us={one.checksum: score_us for file in files for one, score_us in file.scores_us},
         nominal_us=nominal_us,
         baselines=baseline_times(board, timed, nominal_us),
-        unranked=len(current) - len(timed),
-        earlier_editions=tuple(dict.fromkeys(one.edition for one in ours if one.edition != board.edition)),
+        unranked=len(_without(removed, current)) - len(timed),
+        earlier_editions=tuple(
+            dict.fromkeys(one.edition for one in _without(removed, ours) if one.edition != board.edition)
+        ),
+        undecided=contest.undecided,
     )
+
+
+def _without(removed: Mapping[str, Moderation], judgements: Sequence[Judgement]) -> Sequence[Judgement]:
+    return [one for one in judgements if one.checksum not in removed] if removed else judgements
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,9 +141,11 @@ class Podium:
     former: tuple[Row, ...]
 
 
-def podiums(board: Board, judgements: Sequence[Judgement], places: int = 3) -> Iterator[Podium]:
+def podiums(
+    board: Board, judgements: Sequence[Judgement], removed: Mapping[str, Moderation] | None = None, places: int = 3
+) -> Iterator[Podium]:
     """The changes of a board's first places, in ledger order; arguments as for `standings`."""
-    contest = Contest(board, nominal_times(counted(board, judgements)))
+    contest = Contest(board, nominal_times(counted(board, judgements), board.ranking_by), removed)
     former: tuple[Row, ...] = ()
     for judgement in ranking(board, judgements):
         contest.add(judgement)

@@ -1,11 +1,14 @@
-"""Ties between rows.
+"""The order of rows, and ties between them.
 
-`harness.records.stats.tied` decides whether two times tie.  A band is a group of rows that are tied with its best
-row.  In a band, the next row is always the earliest that none of the rest beats.  A wide interval can tie its row with
-two that are not tied with each other, so a row may wait behind a later one with which it ties.
+The champion is first.  The next row is always the earliest that none of the rest beats (`harness.records.stats.beats`).
+So no row is behind one that it beats.  A band is a group of rows in that order of which none beats another: they are
+tied with each other.  A row may also tie with rows of other bands, since ties are not transitive.
 
-An unproven row looks faster than the champion, but has not won their duel: it is in the champion's band, and tied with
-none of its rows.  There, it passes none of the earlier ones.
+A slower or wider time never improves a row's place.  A wider interval makes it harder to beat others, and not harder to
+be beaten: that depends on the narrowest interval that the time has had.
+
+An unproven row looks faster than the champion, but has not won their duel.  It ranks as if its time were the
+champion's, and is not marked as tied.
 
 A provisional row comes after all others, in a band of its own.  In its place by time, a wide interval would tie it with
 many rows, and a lucky or forged estimate would push honest rows down.
@@ -14,11 +17,15 @@ many rows, and a lucky or forged estimate would push honest rows down.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from datetime import datetime
+from heapq import heappop, heappush
+from itertools import chain
+from typing import NamedTuple, Protocol, Self, TypeVar
 
-from harness.records.stats import TIE, Interval, beats
+from harness.records.stats import margin
 from scripts.standings.author_files import AuthorFiles
 
 
@@ -41,63 +48,79 @@ class Banded(Protocol):
 B = TypeVar("B", bound=Banded)
 
 
-def bands_of(authors: Iterable[AuthorFiles], champion: AuthorFiles | None) -> list[list[AuthorFiles]]:
-    """Authors in bands and by score, the champion first, provisional ones last."""
-    by_score = sorted(
-        authors,
-        key=lambda one: (
-            one is not champion,
-            one.standing.is_provisional,
-            one.standing.score_us.value,
-            one.standing.first_at,
-        ),
-    )
-    bands: list[list[AuthorFiles]] = []
-    for author in by_score:
-        is_alone = author.standing.is_provisional and author is not champion
-        if bands and not is_alone and not beats(bands[-1][0].standing.score_for_ties, author.standing.score_us):
-            bands[-1].append(author)
-        else:
-            bands.append([author])
-    return bands
+class RankingTime(NamedTuple):
+    """An author's time for the order, in logarithms: its error, and the error that protects it from others."""
+
+    author: AuthorFiles
+    value: float
+    error: float
+    guard: float
+
+    @classmethod
+    def of(cls, author: AuthorFiles, least_us: float = 0.0) -> Self:
+        """`least_us` is the champion's time: before a won duel, none counts as faster."""
+        file = author.standing
+        value = math.log(max(file.score_us.value, least_us))
+        return cls(author, value, file.score_us.log_half_width, file.score_for_ties.log_half_width)
+
+    @property
+    def reach(self) -> float:
+        """The lowest time that this one might beat; less by what rounding could cost."""
+        return self.value + margin(self.error, 0.0) - 1e-12
+
+    def beats(self, other: RankingTime) -> bool:
+        return other.value - self.value >= margin(self.error, other.guard)
 
 
-def in_order(band: Sequence[AuthorFiles], champion: AuthorFiles | None) -> Iterator[AuthorFiles]:
-    """A band's authors, given by score: the champion, then always the earliest whom none of the rest beats.
+def in_bands(authors: Iterable[AuthorFiles], champion: AuthorFiles | None) -> Iterator[tuple[int, AuthorFiles]]:
+    """Authors in their order, each with the number of the band."""
+    first = [RankingTime.of(champion)] if champion else []
+    least_us = champion.standing.score_us.value if champion else 0.0
+    rest = [author for author in authors if author is not champion]
+    settled = [RankingTime.of(author, least_us) for author in rest if not author.standing.is_provisional]
+    number, band, reach = 0, list[RankingTime](), 0.0
+    for time in chain(first, in_order(settled)):
+        if not band or (reach <= time.value and any(one.beats(time) for one in band)):
+            number, band, reach = number + 1, [], math.inf
+        band.append(time)
+        reach = min(reach, time.reach)
+        yield number, time.author
+    provisional = (author for author in rest if author.standing.is_provisional)
+    by_score = sorted(provisional, key=lambda one: (one.standing.score_us.value, one.standing.first_at))
+    yield from enumerate(by_score, number + 1)
 
-    An author waits for one at a time of those who beat them, so that each pair is compared once.
+
+def in_order(times: Iterable[RankingTime]) -> Iterator[RankingTime]:
+    """Always the earliest of the rest that none of the rest beats.
+
+    A time waits for one at a time of those that beat it, the slowest first, so that each pair is compared once.
     """
-    waiting = sorted(band, key=lambda one: (one is not champion, one.standing.first_at))
-    unproven = {one for one in band if beats(one.standing.score_us, band[0].standing.score_for_ties)}
-    proven = sorted((one for one in band if one not in unproven), key=lambda one: one.standing.score_us.value)
-    scores_us = [one.standing.score_us for one in proven]
-    values_us, reach_us = [one.value for one in scores_us], [*map(_reach_us, scores_us)]
-    asked, placed = dict.fromkeys(band, 0), set[AuthorFiles]()
+    by_value = sorted(times, key=lambda one: one.value)
+    values, reaches = [one.value for one in by_value], [one.reach for one in by_value]
+    asked = [bisect_right(values, value - margin(0.0, 0.0) + 1e-12) for value in values]
+    placed, fastest = [False] * len(values), 0
+    waiting: defaultdict[int, list[int]] = defaultdict(list)
+    ready: list[tuple[datetime, int]] = []
 
-    def must_wait(author: AuthorFiles) -> bool:
-        score_us, number = author.standing.score_us, asked[author]
-        value_us = score_us.value
-        while number < len(proven) and values_us[number] < value_us:
-            may_beat = reach_us[number] <= value_us and proven[number] not in placed
-            if may_beat and beats(scores_us[number], score_us):
-                asked[author] = number
-                return True
-            number += 1
-        asked[author] = len(proven)
-        return False
+    def wait(number: int) -> None:
+        time, value = by_value[number], values[number]
+        for faster in range(asked[number] - 1, fastest - 1, -1):
+            if reaches[faster] <= value and not placed[faster] and by_value[faster].beats(time):
+                asked[number] = faster
+                waiting[faster].append(number)
+                return
+        heappush(ready, (time.author.standing.first_at, number))
 
-    while waiting:
-        first = waiting[0]
-        rest = (one for one in waiting if one not in unproven and not must_wait(one))
-        author = first if first in unproven else next(rest)
-        waiting.remove(author)
-        placed.add(author)
-        yield author
-
-
-def _reach_us(score_us: Interval) -> float:
-    """The lowest time that this one might beat, without the other's interval."""
-    return score_us.value * max(1 + TIE, math.exp(score_us.log_half_width)) * (1 - 1e-9)
+    for number in range(len(values)):
+        wait(number)
+    while ready:
+        _, number = heappop(ready)
+        placed[number] = True
+        while fastest < len(placed) and placed[fastest]:
+            fastest += 1
+        yield by_value[number]
+        for slower in waiting.pop(number, ()):
+            wait(slower)
 
 
 def are_tied(one: Banded, other: Banded) -> bool:

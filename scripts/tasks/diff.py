@@ -126,8 +126,9 @@ def _change(name: str, gpu: str, was: Board | None, now: Board | None, ledger: L
 def _rows(board: Board | None, ledger: Ledger | None) -> tuple[str, ...]:
     if not board or not ledger:
         return ()
-    counted = Moderated.after(ledger.moderations()).counted(ledger.judgements(board.task.name, board.gpu).judgements)
-    return tuple(row.login for row in standings(board, counted).rows)
+    judgements = ledger.judgements(board.task.name, board.gpu).judgements
+    removed = Moderated.after(ledger.moderations()).removed(judgements)
+    return tuple(row.login for row in standings(board, judgements, removed).rows)
 
 
 def _decisive(was: Board, now: Board) -> Iterator[str]:

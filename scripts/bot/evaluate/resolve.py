@@ -21,8 +21,7 @@ from pathlib import Path
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
-from harness.records.stats import DRAWN_OUT, DUEL_LOOKS, LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, is_faster
-from harness.records.times import Duel
+from harness.records.stats import DRAWN_OUT, LONGEST_EXTENDED_DUEL_S, MIN_PAIRS
 from harness.task.bundle import sha256
 from harness.task.submission import MAX_BYTES, Champion, Submission
 from harness.task.task import Board, Task
@@ -148,7 +147,7 @@ def find_champion(
     if not (request.is_ranked and board.task.is_refereed) or board.task.baseline_name(digest):
         return None
     now, judgements = Moderated.after(ledger.moderations()), ledger.judgements(board.task.name, board.gpu).judgements
-    table = standings(board, now.counted(judgements))
+    table = standings(board, judgements, now.removed(judgements))
     first = table.champion
     if not first or first.login.casefold() == request.login.casefold() or first.digest == digest:
         return None
@@ -157,18 +156,8 @@ def find_champion(
         return None
     name, user_id = board.task.submission_name, first.newest.submission.user_id
     file = Submission(login=first.login, source=theirs, name=name, user_id=user_id)
-    own = (one for one in judgements if one.submission.user_id == request.user_id and one.edition == board.edition)
-    earlier = sum(one.duel is not None and _is_without_result(one.duel, first.digest) for one in own)
+    earlier = table.undecided_duels(request.login)
     return Champion(submission=file, score=first.score_us, nominal_us=table.nominal_us, earlier=earlier)
-
-
-def _is_without_result(duel: Duel, opponent_digest: str) -> bool:
-    """Whether a duel against this file showed neither side to be faster: one more might be won by luck.
-
-    If there was no time for more than the first blocks, it does not count: the next would have no time, either.
-    """
-    is_long = duel.cases[0].blocks > DUEL_LOOKS[0]
-    return duel.opponent_digest == opponent_digest and is_long and not duel.won and not is_faster(duel.ratio.inverse)
 
 
 def _read_file(row: Row, task: Task, fork: Fork, root: Path) -> bytes | None:

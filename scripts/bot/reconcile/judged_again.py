@@ -9,7 +9,7 @@ dueled it, stays behind and is judged again:
 
     two challengers at once duel the same champion                  the second to arrive dueled a former champion
     two first entries at once                                       the second had no opponent
-    a champion is disqualified, or is first with another file       everybody who dueled it dueled a former champion
+    a champion is removed, or is first with another file            challengers have dueled a file that is not first now
 
 A provisional row cannot win a duel yet.  It is judged again when its machine has nothing else to do.
 """

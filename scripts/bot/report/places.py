@@ -37,7 +37,6 @@ class LedgerBoards:
         self._ledger, self._root = ledger, root
         moderated = Moderated.after(ledger.moderations())
         self._standings = cache(self._make)
-        self._counted = cache(self._read)
         self._judged = cache(ledger.judgements)
         self._removed = cache(lambda task, gpu: moderated.removed(self._judged(task, gpu).judgements))
 
@@ -52,8 +51,10 @@ class LedgerBoards:
     def earlier(self, judgement: Judgement) -> tuple[Judgement, ...]:
         """The judgements of its author on its board that count, in ledger order."""
         login = judgement.submission.login.casefold()
-        counted = self._counted(judgement.task, judgement.gpu)
-        return tuple(one for one in counted if one.submission.login.casefold() == login)
+        removed = self._removed(judgement.task, judgement.gpu)
+        judged = self._judged(judgement.task, judgement.gpu).judgements
+        own = (one for one in judged if one.submission.login.casefold() == login)
+        return tuple(one for one in own if one.checksum not in removed)
 
     def request_of(self, judgement: Judgement) -> str:
         """The id of the request that led to a judgement of the ledger."""
@@ -82,11 +83,7 @@ class LedgerBoards:
         board = find_board(task, gpu, self._root)
         if not board:
             return None
-        return standings(board, self._counted(task, gpu))
-
-    def _read(self, task: str, gpu: str) -> list[Judgement]:
-        removed = self._removed(task, gpu)
-        return [one for one in self._judged(task, gpu).judgements if one.checksum not in removed]
+        return standings(board, self._judged(task, gpu).judgements, self._removed(task, gpu))
 
 
 def find_board(task: str, gpu: str, root: Path) -> Board | None:

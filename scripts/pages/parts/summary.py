@@ -264,7 +264,7 @@ def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Ma
         digest=record.digest,
         gain=record.gain,
         over=former.login if former else "",
-        by_duel=bool(former and record.duel and former.login.lower() != record.login.lower()),
+        by_duel=bool(former and record.duel and record.duel.opponent.lower() == former.login.lower()),
         language=record.judgement.submission.language,
         pull_request=record.judgement.submission.pull_request,
         changes=changes_url(site.repository, record.judgement),

@@ -142,12 +142,13 @@ def _read(
     """A board's judgements that have a score in their edition."""
     contents = ledger.read_judgements(files.paths)
     faults += contents.faults
-    counted = moderated.counted(contents.judgements)
-    table = standings(files.board, counted)
-    tables = [table, *(edition.table for edition in editions_of(table, counted, allow_unwalled=False))]
+    removed = moderated.removed(contents.judgements)
+    table = standings(files.board, contents.judgements, removed)
+    editions = editions_of(table, contents.judgements, removed, allow_unwalled=False)
+    tables = [table, *(edition.table for edition in editions)]
     scores_us = {checksum: score_us for one in tables for checksum, score_us in one.scores_us.items()}
     without.add(contents.judgements, moderated)
-    return [(one, scores_us[one.checksum]) for one in counted if one.checksum in scores_us]
+    return [(one, scores_us[one.checksum]) for one in contents.judgements if one.checksum in scores_us]
 
 
 def _login_of(judgement: Judgement) -> str:

@@ -87,10 +87,12 @@ def ranked(
     judgements = [
         one.model_copy(update={"finished_at": now}) if one.checksum in claimed else one for one in contents.judgements
     ]
-    shown = moderated.counted(judgements)
-    table = standings(files.board, shown, allow_unwalled=allow_unwalled, is_over=not judges(files.board))
+    removed = moderated.removed(judgements)
+    shown = [one for one in judgements if one.checksum not in removed]
+    is_over = not judges(files.board)
+    table = standings(files.board, judgements, removed, allow_unwalled=allow_unwalled, is_over=is_over)
     taken_out = taken_out_of(judgements, moderated)
-    editions = editions_of(table, shown, allow_unwalled=allow_unwalled)
+    editions = editions_of(table, judgements, removed, allow_unwalled=allow_unwalled)
     return Ranked(
         table=table,
         editions=editions,
