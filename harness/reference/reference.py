@@ -87,12 +87,13 @@ class Reference:
 
     def __init__(self, board: Board, device: str = "cpu") -> None:
         task = board.task
-        self._files = TaskFiles(task.folder, {**task.shared_files, "reference.py": task.reference.encode()})
+        files = {**task.shared_files, "reference.py": task.reference.encode()}
+        self._files = TaskFiles(task.folder, files, task.shown)
         self.device = torch.device(device)
         self.memory = SpareMemory(has_limit=self.device.type == "cpu")
         self._is_rewritten = bool(task.device_alias)
         self._module = ModuleType("reference")
-        with self._blaming("reference.py"):
+        with self.memory, self._blaming("reference.py"):
             self._module = importlib.import_module("reference")
         for name in FUNCTIONS:
             if not callable(getattr(self._module, name, None)):
@@ -334,7 +335,8 @@ class Reference:
                     "leave more to the referee, or judge on a GPU with more memory"
                 ) from None
             where = self._files.line_of(error) or self._definition(function)
-            raise _Raised(f"{where}: {function}: {summary}{self._hint(error, summary)}", summary=summary) from error
+            what = "" if function == "reference.py" else f"{function}: "
+            raise _Raised(f"{where}: {what}{summary}{self._hint(error, summary)}", summary=summary) from error
 
     @contextlib.contextmanager
     def _seeding_its_device(self) -> Iterator[None]:
@@ -364,7 +366,7 @@ class Reference:
 class _Raised(TaskError):
     """The task's code raised an exception; `summary` is its message without the place."""
 
-    def __init__(self, message: str, *, summary: str) -> None:
+    def __init__(self, message: str, *, summary: str = "") -> None:  # without it, as pickle builds it
         super().__init__(message)
         self.summary = summary
 
