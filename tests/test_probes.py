@@ -134,6 +134,14 @@ RAISED = {
         "returns different inputs for the same seed",
     ),
     "an argument too many": (GENERATE.replace("size,", "length,"), "unexpected keyword argument 'size'"),
+    "a number": (KERNEL + "ref_kernel = 5\n", "ref_kernel is not a function, but an int"),
+    "no input": ("def generate_input(size, seed):\n    pass\n", "generate_input returns None; is a `return` missing?"),
+    "a generator": (GENERATE.replace("return", "yield"), "generator is neither tensor, scalar, tuple, list nor dict"),
+    "its own kind of exception": (
+        "class Odd(BaseException):\n    def __str__(self):\n        return 1 / 0\n"
+        "def ref_kernel(data):\n    raise Odd\n",
+        "reference.py:14: ref_kernel: Odd: its message cannot be read: ZeroDivisionError",
+    ),
 }
 
 
@@ -141,6 +149,13 @@ RAISED = {
 def test_a_case_that_cannot_be_played_is_a_fault(source: str, message: str, tmp_path: Path) -> None:
     found = find_flaws(board(tmp_path, source))
     assert any(message in one.message and one.is_fault for one in found), found
+
+
+def test_an_answer_of_nothing_but_nan_causes_a_warning(tmp_path: Path) -> None:
+    nothing = board(tmp_path / "a", "def ref_kernel(data):\n    return data * float('nan')\n")
+    assert "every number in the answer of ref_kernel is NaN" in flaws(find_flaws(nothing), faults=False)
+    some = "def ref_kernel(data):\n    return torch.cat([2 * data, torch.full((1,), float('nan'))])\n"
+    assert find_flaws(board(tmp_path / "b", some)) == []
 
 
 def test_a_test_with_the_same_inputs_for_every_seed_causes_a_warning(tmp_path: Path) -> None:

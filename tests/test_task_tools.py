@@ -233,6 +233,15 @@ def test_an_example_in_no_verdicts_folder_is_reported(options, tree, capsys):
     assert "warning  tiny: examples/stray.py: it is not judged: put it into a folder" in capsys.readouterr().out
 
 
+def test_an_example_in_another_language_than_the_tasks_is_reported(tree, capsys):
+    (tree / "tiny/examples/accepted/kernel.cu").write_text("")
+    (tree / "tiny/examples/accepted/linked.py").symlink_to("plain.py")
+    assert run(["task", "check", str(tree / "tiny"), "--static"]) == 0
+    said = capsys.readouterr().out
+    why = "it is not judged, because submissions of this task are .py files"
+    assert f"warning  tiny: examples/accepted/kernel.cu: {why}" in said and "1 warning." in said
+
+
 def test_a_benchmark_is_as_long_as_its_fastest_run():
     """Other programs may stall all runs but one."""
     task = load_task(TINY)

@@ -96,8 +96,9 @@ class Reference:
         with self.memory, self._blaming("reference.py"):
             self._module = importlib.import_module("reference")
         for name in FUNCTIONS:
-            if not callable(getattr(self._module, name, None)):
-                raise self._fault(name, f"is missing; reference.py must define {', '.join(FUNCTIONS)}")
+            if not callable(found := getattr(self._module, name, None)):
+                what = "is missing" if found is None else f"is not a function, but {describe(found)}"
+                raise self._fault(name, f"{what}; reference.py must define {', '.join(FUNCTIONS)}")
         self._returned: dict[str, Returned] = {}
         with self._blaming("generate_input"):
             self._takes_seed = _takes_seed(self._module.generate_input)
@@ -192,6 +193,8 @@ class Reference:
         """
         seed = first_seed(params)
         data = self.generate(params, seed)
+        if data is None:
+            raise self._fault("generate_input", "returns None; is a `return` missing?")
         self._require_plain("generate_input", data)
         self._require_unchanged(data)
         self._require_own_answer_accepted(data)
@@ -323,10 +326,12 @@ class Reference:
         try:
             with self._files.importable(), self.device, self._seeding_its_device():
                 yield
-        except (Exception, SystemExit) as error:
-            if isinstance(error, SystemExit) and not self._files.is_innermost(error):
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            if not isinstance(error, Exception) and not self._files.is_innermost(error):
                 raise  # a signal interrupted the task's code
-            summary = f"{type(error).__name__}: {error}".splitlines()[0]
+            summary = _summary_of(error)
             if ran_out(error):
                 raise too_large(function) from None
             if self.device.type != "cpu" and _found_no_room(function, error, summary):
@@ -361,6 +366,15 @@ class Reference:
     def _definition(self, function: str) -> str:
         code = getattr(getattr(self._module, function, None), "__code__", None)
         return f"{self._files.label('reference.py')}:{code.co_firstlineno if code else 1}"
+
+
+def _summary_of(error: BaseException) -> str:
+    """`ValueError: no`, without further lines."""
+    try:
+        message = str(error)
+    except Exception as another:  # its __str__ is the task's code
+        message = f"its message cannot be read: {type(another).__name__}"
+    return f"{type(error).__name__}: {message}".splitlines()[0]
 
 
 class _Raised(TaskError):

@@ -252,10 +252,15 @@ def _never_tried(task: Task) -> Iterator[Remark]:
 
 
 def _astray(task: Task) -> Iterator[Remark]:
-    """Warn of examples that are in no verdict's folder."""
+    """Warn of examples that are in no verdict's folder, or in another language than the task's."""
     for path in sorted(task.folder.glob(f"examples/*.{task.lang}")):
         message = "it is not judged: put it into a folder named after its verdict, such as examples/accepted"
         yield Remark(task=task.name, where=f"examples/{path.name}", message=message)
+    judged = {example.path for example in task.examples}
+    for path in sorted(task.folder.glob("examples/[!._]*/*.[pc][yu]")):
+        if path.resolve() not in judged:
+            message = f"it is not judged, because submissions of this task are .{task.lang} files"
+            yield Remark(task=task.name, where=path.relative_to(task.folder).as_posix(), message=message)
 
 
 def _for_another_task(task: Task) -> Iterator[Remark]:
