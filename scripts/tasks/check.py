@@ -57,6 +57,8 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, m
     if static and (gpu or was_given("sandbox") or was_given("minutes")):
         raise click.UsageError("--static runs nothing; it cannot be combined with --gpu, --sandbox or --minutes.")
     tasks, unread = _named(paths)
+    if not tasks and not as_json:
+        raise TaskError("\n".join(one.message for one in unread))
     if not as_json:
         for one in unread:
             click.echo(plain(one.message), err=True)  # before the others are judged
