@@ -227,6 +227,10 @@ def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -
     signal.signal(signal.SIGTERM, _terminated)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it; leave that
         signal.signal(signal.SIGHUP, _terminated)
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # torch would end this process without a word
+        sys.exit(_report_error("the current folder was deleted; change to another one", 2))
     sys.exit(run(arguments, command))
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -56,7 +57,7 @@ def board(folder: Path, *parts: str, **shared: str) -> Board:
         path = folder / "doubling" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    return load_task(folder / "doubling").board("CPU")
+    return replace(load_task(folder / "doubling"), shown="tasks/doubling").board("CPU")
 
 
 def tensor(*values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:

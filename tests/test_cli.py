@@ -571,6 +571,15 @@ def test_a_crash_in_a_tasks_own_code_names_the_place(tmp_path):
     assert "Fatal Python error: Segmentation fault" in done.stderr and "in ref_kernel" in done.stderr
 
 
+def test_a_deleted_current_folder_gets_one_message(tmp_path):
+    words = f"cd {tmp_path} && rmdir {tmp_path} && {shlex.join([*PULLRANK, 'tasks'])}"
+    done = subprocess.run(
+        ["bash", "-c", words], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "pullrank: the current folder was deleted; change to another one\n"
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_file_is_judged_although_stdout_or_stderr_is_closed(closed, tmp_path):
     words = [*PULLRANK, "test", str(submission(tmp_path)), "--task-dir", str(TINY), *UNWALLED]

@@ -18,7 +18,8 @@ from harness.task.task import Board, Case, load_task
 from harness.task_check.estimate_memory import Fused, estimate_bytes
 from harness.task_check.make_wrong_answers import in_form, in_one_element, lower_precision, rounded, wholesale
 from harness.task_check.probe_reference import ProbeFinding, find_flaws
-from scripts.cli import run
+from scripts.common.terminal import Display, console
+from scripts.tasks.check_board import check_board
 
 GENERATE = """\
 def generate_input(size, seed):
@@ -120,9 +121,8 @@ def test_a_failed_assertion_counts_as_a_rejection(tmp_path: Path) -> None:
 def test_a_check_that_accepts_nothing_is_reported_once_with_its_line(tmp_path: Path) -> None:
     found = find_flaws(board(tmp_path, check("return False, 'no'")))
     assert [one.where for one in found] == ["size: 1, seed: 1"]
-    assert "tasks/doubling/reference.py:8: check_implementation rejects the output of ref_kernel itself: no" in str(
-        found
-    )
+    place = f"{tmp_path}/doubling/reference.py:8"
+    assert found[0].message == f"{place}: check_implementation rejects the output of ref_kernel itself: no"
 
 
 RAISED = {
@@ -134,6 +134,14 @@ RAISED = {
         "returns different inputs for the same seed",
     ),
     "an argument too many": (GENERATE.replace("size,", "length,"), "unexpected keyword argument 'size'"),
+    "a number": (KERNEL + "ref_kernel = 5\n", "ref_kernel is not a function, but an int"),
+    "no input": ("def generate_input(size, seed):\n    pass\n", "generate_input returns None; is a `return` missing?"),
+    "a generator": (GENERATE.replace("return", "yield"), "generator is neither tensor, scalar, tuple, list nor dict"),
+    "its own kind of exception": (
+        "class Odd(BaseException):\n    def __str__(self):\n        return 1 / 0\n"
+        "def ref_kernel(data):\n    raise Odd\n",
+        "reference.py:14: ref_kernel: Odd: its message cannot be read: ZeroDivisionError",
+    ),
 }
 
 
@@ -141,6 +149,13 @@ RAISED = {
 def test_a_case_that_cannot_be_played_is_a_fault(source: str, message: str, tmp_path: Path) -> None:
     found = find_flaws(board(tmp_path, source))
     assert any(message in one.message and one.is_fault for one in found), found
+
+
+def test_an_answer_of_nothing_but_nan_causes_a_warning(tmp_path: Path) -> None:
+    nothing = board(tmp_path / "a", "def ref_kernel(data):\n    return data * float('nan')\n")
+    assert "every number in the answer of ref_kernel is NaN" in flaws(find_flaws(nothing), faults=False)
+    some = "def ref_kernel(data):\n    return torch.cat([2 * data, torch.full((1,), float('nan'))])\n"
+    assert find_flaws(board(tmp_path / "b", some)) == []
 
 
 def test_a_test_with_the_same_inputs_for_every_seed_causes_a_warning(tmp_path: Path) -> None:
@@ -396,15 +411,21 @@ def test_a_loop_that_ends_by_its_numbers_has_no_estimate_and_is_played(tmp_path:
 
 
 @pytest.mark.usefixtures("little_memory")
-def test_a_task_that_does_not_fit_this_machine_is_said_to_be_not_judged_here(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_task_that_does_not_fit_this_machine_is_said_to_be_not_judged_here(tmp_path: Path) -> None:
     """In one line, and none of its examples gets a verdict."""
-    task = board(tmp_path, GENERATE.replace("torch.randn(size)", "torch.randn(size).repeat(2**29)")).task
-    assert run(["task", "check", str(task.folder), "--sandbox", "none"]) == 3
-    said = capsys.readouterr().out
-    assert said.count("not judged here: its inputs and answer do not fit into the memory") == 1
-    assert "1 task read, no example judged" in said, said
+    too_large = board(tmp_path, GENERATE.replace("torch.randn(size)", "torch.randn(size).repeat(2**29)"))
+    report = check_board(too_large, "none", Display(console(stderr=True)))
+    assert report.exit_code == 3 and not report.examples
+    (remark,) = report.remarks
+    assert remark.message.startswith("not judged here: its inputs and answer do not fit into the memory")
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_a_reference_whose_import_takes_too_much_memory_is_refused(tmp_path: Path) -> None:
+    """The kernel would kill the referee."""
+    greedy = board(tmp_path, KERNEL + "kept = torch.empty(2**29)\n")
+    with pytest.raises(JudgeError, match=r"reference\.py ran out of memory"):
+        Reference(greedy, "cpu")
 
 
 @pytest.mark.usefixtures("little_memory")

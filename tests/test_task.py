@@ -386,6 +386,17 @@ def test_all_faults_of_a_folder_are_reported_at_once(tmp_path: Path) -> None:
         assert any(message in fault for fault in faults), (message, faults)
 
 
+def test_a_folder_or_a_link_to_nothing_in_a_files_place_is_named_as_such(tmp_path: Path) -> None:
+    folder = task_folder(tmp_path / "tasks", CASES)
+    for name in ("task.py", "reference.py"):
+        (folder / name).unlink()
+    (folder / "task.py").mkdir()
+    (folder / "reference.py").symlink_to("nowhere.py")
+    task, reference = faults_of(folder)
+    assert "'task.py' is not a file, but a folder or the like" in task
+    assert "'reference.py' is a link to nowhere.py, which does not exist" in reference
+
+
 def test_a_link_may_not_lead_out_of_the_tasks_tree(tmp_path: Path) -> None:
     (tmp_path / "secret.py").write_text("token = 1\n")
     folder = task_folder(tmp_path / "tasks", CASES + "templates: {Python: inside.py, Triton: ../link.py}\n")

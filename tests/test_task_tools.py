@@ -20,7 +20,7 @@ from harness.task.task import METHOD, Task, load_task, task_schema
 from scripts.cli import run
 from scripts.ledger.ledger import Ledger
 from scripts.tasks.archive import with_deadline
-from scripts.tasks.check import _too_short
+from scripts.tasks.check_board import _too_short
 from scripts.tasks.diff import Effect, find_changes
 from scripts.tasks.writing import SCHEMA, SCHEMA_LINE, schema_text
 
@@ -180,6 +180,19 @@ def test_the_check_warns_of_cases_that_exceed_the_boards_memory(tree, capsys):
     assert "warning  tiny: CPU, size: 100, seed: 12: moves 1.56 GiB according to work.bytes; memory_gib is 1" in said
 
 
+def test_a_board_without_a_machine_whose_name_is_no_gpus_is_a_warning(tree, capsys):
+    edit(tree / "tiny" / "task.yml", "gpus: [CPU]", "gpus: [CPU, H100, h200, H10O, mine]")
+    assert run(["task", "check", "--static", str(tree / "tiny")]) == 0
+    assert "no warnings" in capsys.readouterr().out, "there are no settings"
+    (tree.parent / ".github").mkdir()
+    (tree.parent / ".github" / "pullrank.yml").write_text("gpus: {CPU: {runs_on: a}, H200: {runs_on: b}}\n")
+    assert run(["task", "check", "--static", str(tree / "tiny")]) == 0
+    said = capsys.readouterr().out
+    no_machine = "warning  tiny: gpus: .github/pullrank.yml has no machine for"
+    assert f"{no_machine} 'H10O'; did you mean 'H100'?" in said and f"{no_machine} 'h200'; did you mean 'H200'?" in said
+    assert f"{no_machine} 'mine'; `pullrank gpus` lists those that it knows" in said and "3 warnings" in said
+
+
 def test_an_example_for_another_task_is_a_warning(tree, capsys):
     example = next((tree / "tiny" / "examples" / "accepted").iterdir())
     edit(example, "leaderboard tiny", "leaderboard small")
@@ -220,6 +233,15 @@ def test_an_example_in_no_verdicts_folder_is_reported(options, tree, capsys):
     assert "warning  tiny: examples/stray.py: it is not judged: put it into a folder" in capsys.readouterr().out
 
 
+def test_an_example_in_another_language_than_the_tasks_is_reported(tree, capsys):
+    (tree / "tiny/examples/accepted/kernel.cu").write_text("")
+    (tree / "tiny/examples/accepted/linked.py").symlink_to("plain.py")
+    assert run(["task", "check", str(tree / "tiny"), "--static"]) == 0
+    said = capsys.readouterr().out
+    why = "it is not judged, because submissions of this task are .py files"
+    assert f"warning  tiny: examples/accepted/kernel.cu: {why}" in said and "1 warning." in said
+
+
 def test_a_benchmark_is_as_long_as_its_fastest_run():
     """Other programs may stall all runs but one."""
     task = load_task(TINY)
@@ -236,7 +258,7 @@ def test_a_benchmark_is_as_long_as_its_fastest_run():
 
 def test_a_reference_that_does_not_load_is_reported_once(tree, capsys):
     edit(tree / "tiny" / "reference.py", "import torch\n", "import torch\nimport no_such_package\n")
-    assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 1
+    assert run(["task", "check", str(tree / "tiny"), "--sandbox", "none"]) == 2
     said = capsys.readouterr().out
     assert said.count("No module named 'no_such_package'") == 1
     assert "1 task read, no example judged; 1 fault, no warnings." in said

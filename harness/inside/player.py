@@ -118,6 +118,8 @@ class _Player:
             self.kernel = self._import("submission").custom_kernel
         else:
             self.kernel = load_kernel(self._import("adapter"), self.library)
+        if not callable(self.kernel):
+            raise TypeError(f"custom_kernel is not a function, but of type {type(self.kernel).__name__}")
         return write({"is": "loaded"})
 
     def _import(self, name: str) -> ModuleType:

@@ -87,16 +87,18 @@ class Reference:
 
     def __init__(self, board: Board, device: str = "cpu") -> None:
         task = board.task
-        self._files = TaskFiles(task.folder, {**task.shared_files, "reference.py": task.reference.encode()})
+        files = {**task.shared_files, "reference.py": task.reference.encode()}
+        self._files = TaskFiles(task.folder, files, task.shown)
         self.device = torch.device(device)
         self.memory = SpareMemory(has_limit=self.device.type == "cpu")
         self._is_rewritten = bool(task.device_alias)
         self._module = ModuleType("reference")
-        with self._blaming("reference.py"):
+        with self.memory, self._blaming("reference.py"):
             self._module = importlib.import_module("reference")
         for name in FUNCTIONS:
-            if not callable(getattr(self._module, name, None)):
-                raise self._fault(name, f"is missing; reference.py must define {', '.join(FUNCTIONS)}")
+            if not callable(found := getattr(self._module, name, None)):
+                what = "is missing" if found is None else f"is not a function, but {describe(found)}"
+                raise self._fault(name, f"{what}; reference.py must define {', '.join(FUNCTIONS)}")
         self._returned: dict[str, Returned] = {}
         with self._blaming("generate_input"):
             self._takes_seed = _takes_seed(self._module.generate_input)
@@ -191,6 +193,8 @@ class Reference:
         """
         seed = first_seed(params)
         data = self.generate(params, seed)
+        if data is None:
+            raise self._fault("generate_input", "returns None; is a `return` missing?")
         self._require_plain("generate_input", data)
         self._require_unchanged(data)
         self._require_own_answer_accepted(data)
@@ -322,10 +326,12 @@ class Reference:
         try:
             with self._files.importable(), self.device, self._seeding_its_device():
                 yield
-        except (Exception, SystemExit) as error:
-            if isinstance(error, SystemExit) and not self._files.is_innermost(error):
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            if not isinstance(error, Exception) and not self._files.is_innermost(error):
                 raise  # a signal interrupted the task's code
-            summary = f"{type(error).__name__}: {error}".splitlines()[0]
+            summary = _summary_of(error)
             if ran_out(error):
                 raise too_large(function) from None
             if self.device.type != "cpu" and _found_no_room(function, error, summary):
@@ -334,7 +340,8 @@ class Reference:
                     "leave more to the referee, or judge on a GPU with more memory"
                 ) from None
             where = self._files.line_of(error) or self._definition(function)
-            raise _Raised(f"{where}: {function}: {summary}{self._hint(error, summary)}", summary=summary) from error
+            what = "" if function == "reference.py" else f"{function}: "
+            raise _Raised(f"{where}: {what}{summary}{self._hint(error, summary)}", summary=summary) from error
 
     @contextlib.contextmanager
     def _seeding_its_device(self) -> Iterator[None]:
@@ -361,10 +368,19 @@ class Reference:
         return f"{self._files.label('reference.py')}:{code.co_firstlineno if code else 1}"
 
 
+def _summary_of(error: BaseException) -> str:
+    """`ValueError: no`, without further lines."""
+    try:
+        message = str(error)
+    except Exception as another:  # its __str__ is the task's code
+        message = f"its message cannot be read: {type(another).__name__}"
+    return f"{type(error).__name__}: {message}".splitlines()[0]
+
+
 class _Raised(TaskError):
     """The task's code raised an exception; `summary` is its message without the place."""
 
-    def __init__(self, message: str, *, summary: str) -> None:
+    def __init__(self, message: str, *, summary: str = "") -> None:  # without it, as pickle builds it
         super().__init__(message)
         self.summary = summary
 

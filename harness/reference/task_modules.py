@@ -13,15 +13,21 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+from harness.task.faults import display
+
 
 class TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
     """Makes a task's files importable by name, for its own code only, and finds their lines in tracebacks.
 
     The files are loaded from memory: `files` may map a name to a file elsewhere, and the folder may no longer exist.
+
+    Args:
+        shown: how messages name the folder.  Default: its path.
     """
 
-    def __init__(self, folder: Path, files: Mapping[str, bytes]) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, bytes], shown: str = "") -> None:
         self._folder = folder
+        self._shown = shown or display(folder)
         self._files = {name.removesuffix(".py"): content for name, content in files.items() if name.endswith(".py")}
         self._modules: dict[str, ModuleType] = {}
 
@@ -40,7 +46,7 @@ class TaskFiles(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
 
     def label(self, name: str) -> str:
         """A file's path for messages: `tasks/vectoradd/reference.py`."""
-        return os.path.join("tasks", self._folder.name, name)
+        return os.path.join(self._shown, name)
 
     def line_of(self, error: BaseException) -> str | None:
         """`tasks/vectoradd/reference.py:12`: the innermost of the task's own lines that led to `error`."""

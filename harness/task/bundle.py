@@ -145,7 +145,7 @@ class Bundle:
         with tempfile.TemporaryDirectory(prefix="pullrank-task-") as folder:
             tree = Path(folder).resolve()
             lay_out(self.task_files, tree)
-            task = load_task(tree / self.order.task)
+            task = replace(load_task(tree / self.order.task), shown=f"tasks/{self.order.task}")
             wanted = task.name_of(self.submission.digest)
             if wanted != self.submission.name:
                 raise TaskError(f"{task.name} expects a {wanted}, not a {self.submission.name}")

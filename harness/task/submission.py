@@ -281,6 +281,20 @@ def _require_kernel(submission: Submission, tree: ast.Module) -> None:
         near = get_close_matches(ENTRY_POINT, sorted(names)[:1000], n=1, cutoff=0.8)
         hint = f"; rename {near[0]}" if near else ""
         raise SubmissionError(f"{submission.name} does not define {ENTRY_POINT}(data){hint}.")
+    if names & {ENTRY_POINT, "*"} == {ENTRY_POINT}:
+        _require_callable(submission, tree)
+
+
+def _require_callable(submission: Submission, tree: ast.Module) -> None:
+    """Refuse a file whose only definition of the kernel is a number, a text, a list or the like."""
+    made = [node for node in ast.walk(tree) if ENTRY_POINT in _names_made_by(node)]
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[target], value=ast.Constant() | ast.List() | ast.Tuple() | ast.Dict() | ast.Set()):
+                if made == [target]:
+                    raise SubmissionError(
+                        f"{submission.name}:{node.lineno}: {ENTRY_POINT} is not a function; define {ENTRY_POINT}(data)."
+                    )
 
 
 def _parse(submission: Submission) -> ast.Module:

@@ -104,6 +104,8 @@ class Task:
 
     name: str
     folder: Path
+    shown: str = ""
+    """How messages name the folder, if it is a copy: `tasks/gemm`.  Default: its path."""
     title: str = ""
     description: str = ""
     set: TaskSet | None = None

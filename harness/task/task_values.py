@@ -6,6 +6,7 @@ Each type checks its value, and its error message says in one sentence how to wr
 from __future__ import annotations
 
 import math
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,7 +58,11 @@ def find_file(folder: Path, source: str, tree: Path | None = None) -> Path:
         path = (folder / source).resolve()
         if not path.is_relative_to(tree):
             raise ValueError(f"'{source}' is outside {where}")
-        if not path.is_file():
+        if path.exists() and not path.is_file():
+            raise ValueError(f"'{source}' is not a file, but a folder or the like")
+        if not path.exists() and (folder / source).is_symlink():
+            raise ValueError(f"'{source}' is a link to {os.readlink(folder / source)}, which does not exist")
+        if not path.exists():
             near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
             raise ValueError(f"no file '{source}'{near}")
         if path.stat().st_size > MAX_FILE_BYTES:

@@ -3,8 +3,9 @@
     bytes ── text ── events ── nodes ── values        {"tests": [{"size": 127}]}
              size    depth     count    └─ lines      {("tests",): 9, ("tests", 0): 10, ("tests", 0, "size"): 10}
 
-PyYAML alone takes the last of two equal keys, reads 1e-3 as text, expands alias bombs, and needs minutes for
-thousands of open brackets.  This module reports duplicate keys, reads 1e-3 as a number, and limits size and depth.
+PyYAML alone takes the last of two equal keys, reads 1e-3 as text, 010 as 8 and `on` as true, expands alias bombs, and
+needs minutes for thousands of open brackets.  This module reports duplicate keys, reads 1e-3 as a number, refuses what
+only YAML 1.1 reads as a number or as true, and limits size and depth.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ _WRONG_SCALAR = (yaml.YAMLError, ValueError, LookupError, AttributeError, Arithm
 """Exceptions that PyYAML raises on `!!bool maybe`, `2027-13-01`, `!!timestamp soon` and the like."""
 EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")
 """Numbers such as 1e3, which YAML 1.1 takes for text."""
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
+"""YAML 1.1 reads 010 as 8, and 08 as text."""
+_OTHER_VALUE = re.compile(r"[-+]?[0-9_]+(:[0-5]?[0-9])+(\.[0-9_]*)?|yes|no|on|off", re.IGNORECASE)
+"""YAML 1.1 reads 1:30 as 90, and on as true."""
 _HINTS = {
     "mapping values are not allowed": "text that contains ': ' needs quotes",
     "cannot start any token": "text that begins with @, % or ` needs quotes; if it continues a text, indent it",
@@ -162,10 +167,23 @@ class _Walk:
         if not node.style and EXPONENT.fullmatch(node.value):
             return float(node.value)
         try:
-            return self.scalars.construct_object(node)
+            value = self.scalars.construct_object(node)
         except _WRONG_SCALAR:
             self.faults.add(loc, f"{quote(node.value)} cannot be read as {_short(node.tag)}")
             return UNREADABLE
+        if not node.style and (fault := _surprise(node.value, value)):
+            self.faults.add(loc, fault)
+            return UNREADABLE
+        return value
+
+
+def _surprise(text: str, value: object) -> str:
+    """Why a text without quotes may not mean what its author thinks; "" if it does."""
+    if _LEADING_ZERO.fullmatch(text):
+        return f"YAML does not read {text} as a decimal number; leave out the first 0, or write '{text}' in quotes"
+    if _OTHER_VALUE.fullmatch(text) and not isinstance(value, str):
+        return f"YAML reads {text} as {quote(value)}; write {quote(value)}, or '{text}' in quotes"
+    return ""
 
 
 def _line(node: yaml.Node | yaml.Event) -> int:

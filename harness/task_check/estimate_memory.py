@@ -96,6 +96,6 @@ def estimate_bytes(board: Board, case: Case) -> int:
         with LiveBytes() as counted, Fused():
             reference = Reference(board, "meta")
             reference.compute(reference.generate(case.params, first_seed(case.params)))
-    except (TaskError, JudgeError):  # Not every operation works without numbers.
+    except (TaskError, JudgeError, TypeError):  # Not every operation works without numbers, nor any copy of a value.
         return 0
     return int(counted.most)

@@ -41,6 +41,9 @@ _AS_COARSE = {
     torch.bfloat16: ("bfloat16", "float8", "float4"),
 }
 """Number formats with no more digits than the key: a task with one of them as `work.dtype` allows this precision."""
+_COMPUTED = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+"""Number formats that torch can compare with NaN on every device."""
+_ALL_NAN = "every number in the answer of ref_kernel is NaN"
 _SEEDS = (0, 1)
 """Offsets added to a case's seed, so that elements at other places are tried, too."""
 
@@ -78,6 +81,14 @@ class _PlayedCase:
         """Number of elements in its answer; a scalar counts as one."""
         leaves = make_wrong_answers.leaves_of(self.answer)
         return sum(leaf.numel() if isinstance(leaf, torch.Tensor) else 1 for leaf in leaves)
+
+    @property
+    def is_nan(self) -> bool:
+        """Whether its answer has floating-point numbers, of which all are NaN."""
+        leaves = make_wrong_answers.leaves_of(self.answer)
+        tensors = [torch.as_tensor(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor | float)]
+        numbers = [tensor for tensor in tensors if tensor.dtype in _COMPUTED and tensor.numel()]
+        return bool(numbers) and all(bool(leaf.isnan().all()) for leaf in numbers)
 
     @property
     def gib(self) -> float:
@@ -148,6 +159,8 @@ def _play_all(
                 )
             continue
         found += _too_large(board, one)
+        if one.is_nan and all(one.message != _ALL_NAN for one in found):
+            found.append(ProbeFinding(where=case.name, message=_ALL_NAN, is_fault=False))
         kept_gib -= one.gib
         played.append(one if kept_gib >= 0 else replace(one, data=None, answer=None))
     found += _constant(reference, played, found)

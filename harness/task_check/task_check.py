@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from harness.records.errors import JudgeError
@@ -81,7 +82,7 @@ def check_tasks(tasks: bytes) -> Iterator[Result]:
         tree = Path(folder).resolve()
         lay_out(files, tree)
         for name in names:
-            board = load_task(tree / name).board(GPU)
+            board = replace(load_task(tree / name), shown=f"tasks/{name}").board(GPU)
             yield _probe(board)
             yield from _judge_examples(board)
 

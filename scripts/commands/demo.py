@@ -35,7 +35,7 @@ from scripts.boards.tables import standings_table
 from scripts.bot.comment.judgement_section import render
 from scripts.commands.site import serve_until_interrupted
 from scripts.common.options import PATH
-from scripts.common.terminal import Display, console
+from scripts.common.terminal import Display, console, stdout_to_stderr
 from scripts.competition.repository import TASKS, require_clone
 from scripts.ledger.ledger import Ledger
 from scripts.standings.standings import Standings, standings
@@ -211,14 +211,16 @@ class DemoCompetition:
 
         submission = self._submit(entry, number)
         board = self.tasks[entry.task].board("CPU")
-        judgement = judge(
-            board,
-            submission,
-            Mode.RANKED,
-            sandbox="bubblewrap" if self.is_sandboxed else "none",
-            champion=self._champion_for(board, submission),
-            on_progress=display.show,
-        )
+        champion = self._champion_for(board, submission)
+        with stdout_to_stderr():
+            judgement = judge(
+                board,
+                submission,
+                Mode.RANKED,
+                sandbox="bubblewrap" if self.is_sandboxed else "none",
+                champion=champion,
+                on_progress=display.show,
+            )
         self.ledger.append(judgement, f"demo-{number:02}")
         return render(judgement, board, self.standings(board))
 

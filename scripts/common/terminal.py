@@ -153,6 +153,8 @@ class Display:
         self._began = self._job_began = time.monotonic()
         self._job = -1
         self._name = ""
+        self.step = ""
+        """The step of the current job: `test 1 of 2`."""
         self._last_line = ""
         self._next_line_at = 0.0
         self._bars = Bars(
@@ -190,6 +192,7 @@ class Display:
         self._draw(step, None)
 
     def _draw(self, step: str, job_left_s: float | None) -> None:
+        self.step = step
         count = f"[{self._job + 1}/{len(self._guesses_s)}] " if len(self._guesses_s) > 1 else ""
         line = f"{count}{self._name}: {step}"
         left_s = self._left_s(job_left_s)

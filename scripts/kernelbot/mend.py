@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -37,7 +37,8 @@ from scripts.kernelbot.mend_files import (
     with_values,
 )
 from scripts.kernelbot.needs import declared_needs
-from scripts.tasks.check import Report, check_tasks, why_not_here
+from scripts.tasks.check_board import Report, why_not_here
+from scripts.tasks.check_process import check_tasks
 from scripts.tasks.writing import write_task
 
 _ACCEPTED = "examples/accepted/"
@@ -153,7 +154,8 @@ def _try(found: FoundTask, files: Mapping[str, bytes], sandbox: str) -> _Trial |
             return None
         if is_copy:
             task = write_task(Path(folder) / "cpu", found.name, _for_cpu(files), shown=found.folder)
-        return _Trial(report=check_tasks([task], None, sandbox), is_copy=is_copy)
+        report = check_tasks([replace(task, shown=found.name)], None, sandbox)
+        return _Trial(report=report, is_copy=is_copy)
 
 
 def _for_cpu(files: Mapping[str, bytes]) -> Files:
