@@ -230,7 +230,8 @@ def serve(stack: int) -> None:
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     signal.signal(signal.SIGTERM, _terminated)
-    Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
+    with contextlib.suppress(PermissionError):  # it is higher already, as in some containers, and may only rise
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
     os.set_inheritable(stack, False)
     faulthandler.enable(stack, all_threads=False)
     faulthandler.register(signal.SIGUSR1, stack, all_threads=False)
