@@ -277,6 +277,12 @@ def test_a_duel_that_is_not_won_in_its_place_is_due_again() -> None:
     assert row.contends and row.note == "looks faster; its duel with ada is due"
 
 
+def test_a_file_whose_duel_is_not_won_in_its_place_is_passed_over_when_its_authors_other_file_wins() -> None:
+    events = [ADA, dueled("b", DRAWN), replace(dueled("b2", played("ada", "a", 0.95, 8)), ratios=0.4)]
+    table = season([*events, dueled("b3", played("ada", "a", 0.95, 32))])
+    assert [(row.login, row.digest) for row in table.rows] == [("bob", digest("b3")), ("ada", digest("a"))]
+
+
 def test_the_standings_count_an_authors_duels_without_a_result_against_the_leader() -> None:
     quick, slower, short = played("ada", "a", 0.95, 8), played("ada", "a", 1.05, 16), played("ada", "a", 0.995, 8)
     events = [ADA, *(dueled("b", duel) for duel in (DRAWN, slower, short, played("cy", "c", 0.995, 32)))]

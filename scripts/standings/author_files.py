@@ -87,14 +87,6 @@ class PooledFile:
         return Interval(value=value, low=value / factor, high=value * factor)
 
     @property
-    def has_lost(self) -> bool:
-        """Whether it has lost a duel as a challenger.
-
-        The opponent does not matter: each later first place was won from that file, or from one that had won it so.
-        """
-        return any(one.duel and not one.duel.won for one in self.judgements)
-
-    @property
     def scores_us(self) -> Iterator[tuple[Judgement, Interval]]:
         """Each judgement with its own score."""
         if len(self.judgements) == 1:
@@ -115,8 +107,8 @@ class AuthorFiles:
         self._crowned: str | None = None
         """The file that took first place, or the last one that replaced it there; kept when another author takes it."""
         self._is_first = False
-        self._dethroned: set[str] = set()
-        """The files that lost first place in a duel."""
+        self._losers: set[str] = set()
+        """The files that have lost a duel, or first place in one."""
         self._passed_over: dict[str, int] = {}
         """The files that had lost a duel when another took first place, and how often each had been judged."""
         self._standing: PooledFile | None = first
@@ -166,13 +158,16 @@ class AuthorFiles:
         Files that have lost a duel do not replace it, however fast they looked, until they are judged again.
         """
         self._crowned, self._is_first = file.digest, True
-        lost = [one for one in self._files.values() if one.has_lost or one.digest in self._dethroned]
-        self._passed_over = {one.digest: len(one.judgements) for one in lost if one.digest != file.digest}
+        passed_over = self._losers - {file.digest}
+        self._passed_over = {digest: len(self._files[digest].judgements) for digest in passed_over}
         self._standing = None
 
     def lose(self, digest: str) -> None:
-        """A file of this author has lost first place in a duel."""
-        self._dethroned.add(digest)
+        """Note that a file of this author did not win a duel as the challenger, or has lost first place in one.
+
+        The opponent does not matter: each later first place was won from that file, or from one that had won it so.
+        """
+        self._losers.add(digest)
 
     def dethrone(self) -> None:
         """Another author has taken first place: a provisional time gives way to any other again."""

@@ -130,8 +130,11 @@ class Contest:
         file = PooledFile(judgements=(judgement,), ranking_by=self._ranking_by, nominal_us=self._nominal_us)
         key = author_key(file.login)
         if key in authors:
-            return authors[key], authors[key].add(file)
-        authors[key] = AuthorFiles(file)
+            file = authors[key].add(file)
+        else:
+            authors[key] = AuthorFiles(file)
+        if judgement.duel and not self._is_won(judgement.duel, key):
+            authors[key].lose(file.digest)
         return authors[key], file
 
     def _find_won(self, judgement: Judgement) -> _Won | None:
