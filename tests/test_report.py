@@ -108,8 +108,9 @@ def unsteady(login: str, ratio: float, **rest: Any) -> Judgement:
     return judged(login, built(), *right_tests_but(), *benchmarks(ratio, ratio, spread=0.6), **rest)
 
 
-def duel(opponent: Judgement, ratio: float) -> Duel:
-    case = DuelCase(params={"size": 1024}, challenger=(run(100 * ratio),) * 16, champion=(run(100.0),) * 16)
+def duel(opponent: Judgement, ratio: float, blocks: int = 8) -> Duel:
+    ours, theirs = (run(100 * ratio),) * 2 * blocks, (run(100.0),) * 2 * blocks
+    case = DuelCase(params={"size": 1024}, challenger=ours, champion=theirs)
     submission = opponent.submission
     return Duel(
         opponent=submission.login, opponent_digest=submission.digest, cases=(case,),
@@ -181,6 +182,14 @@ def test_the_comment_on_a_first_entry_shows_first_place() -> None:
                 accepted("cy", 0.3, duel=duel(ADA, 0.6), minute=2),
             ],
             "Won, but bob is first now: the duel with bob decides.",
+        ),
+        (
+            [
+                ADA,
+                accepted("bob", 0.5, file="slower", duel=duel(ADA, 0.995, blocks=16), minute=1),
+                accepted("bob", 0.4, duel=duel(ADA, 0.8), minute=2),
+            ],
+            "Won, but another duel of yours with ada ended before, undecided: the next one decides.",
         ),
         (
             [ADA, accepted("bob", 0.6, forfeit=forfeit(ADA), minute=1)],

@@ -228,6 +228,9 @@ def _outcome(judgement: Judgement, standings: Standings | None, hidden: Moderati
         return "Won: it takes first place."
     if champion is row:
         return "Won: your faster file takes first place."
+    undecided = standings.undecided_duels(judgement.submission.login) if standings else 0
+    if (duel := judgement.duel) and duel.opponent_digest == champion.digest and duel.earlier < undecided:
+        return f"Won, but another duel of yours with {duel.opponent} ended before, undecided: the next one decides."
     return f"Won, but {champion.login} is first now: the duel with {champion.login} decides."
 
 
