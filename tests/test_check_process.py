@@ -18,7 +18,7 @@ TINY = ROOT / "tests" / "tasks" / "tiny"
 EXITS = "import os\n    os._exit(0)"
 CRASHES = "import ctypes\n    ctypes.string_at(0)"
 HANGS = "import time\n    time.sleep(1000)"
-PRINTS = "while True:\n        print('again')"
+PRINTS = "while True:\n        print('againü')"
 
 
 def task(folder: Path, name: str, ref_kernel: str = "") -> Path:
@@ -33,6 +33,7 @@ def task(folder: Path, name: str, ref_kernel: str = "") -> Path:
 
 
 def test_a_task_that_ends_the_check_does_not_keep_the_others_from_being_checked(tmp_path, capsys):
+    tmp_path /= "tür"
     paths = [task(tmp_path, "exits", EXITS), task(tmp_path, "crashes", CRASHES), task(tmp_path, "good")]
     assert run(["task", "check", *map(str, paths), "--sandbox", "none", "--json"]) == 2
     report = json.loads(capsys.readouterr().out)
@@ -51,7 +52,8 @@ def test_a_step_that_takes_too_long_ends_with_the_line(code, tmp_path, capsys):
     said = capsys.readouterr()
     line = f"{tmp_path}/tiny/reference.py:21: takes longer than 0.3 min; --minutes allows more"
     assert f"fault    tiny: reference, test 1 of 2: {line}" in said.out
-    assert ("again\nagain\n" in said.err) is (code == PRINTS) and "again" not in said.out
+    assert ("againü\nagainü\n" in said.err) is (code == PRINTS) and "again" not in said.out
+    assert "\ufffd" not in said.err
 
 
 def test_tasks_that_do_not_load_are_entries_of_the_report(tmp_path, capsys):

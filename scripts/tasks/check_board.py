@@ -84,7 +84,7 @@ class Report:
     @property
     def exit_code(self) -> int:
         examples = (one.exit_code for _, one in self.examples)
-        return max(*examples, *(one.exit_code for one in self.remarks), 0, 0)
+        return max([0, *examples, *(one.exit_code for one in self.remarks)])
 
     @property
     def facts(self) -> dict[str, Any]:

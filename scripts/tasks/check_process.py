@@ -9,6 +9,7 @@ The process ends with the one that started it, and then all that it has started 
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import ctypes
 import faulthandler
@@ -111,6 +112,7 @@ class _CheckProcess:
         assert self._process.stdout
         self._output = self._process.stdout
         self._printed = self._output.fileno()
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._ended = os.pidfd_open(self._process.pid)
         return self
 
@@ -157,7 +159,7 @@ class _CheckProcess:
         """Write to stderr what the task's code printed, above the progress; False at its end."""
         printed = os.read(self._printed, 1 << 16)
         if sys.stderr:
-            sys.stderr.write(printed.decode("utf-8", "replace"))
+            sys.stderr.write(self._decode(printed))
         return bool(printed)
 
     def failure(self) -> Iterator[Remark]:
@@ -170,7 +172,8 @@ class _CheckProcess:
     def _place(self, task: Task) -> str:
         """The innermost line of the task's code at a crash or after too long; else its reference."""
         name = "reference.py" if task.reference else "task.yml"
-        found = re.search(rf'File "{re.escape(str(task.folder))}/([^"]+)", line (\d+)', self._stack)
+        folder = str(task.folder).encode("ascii", "backslashreplace").decode()  # as faulthandler writes it
+        found = re.search(rf'File "{re.escape(folder)}/([^"]+)", line (\d+)', self._stack)
         place = f"{found[1]}:{found[2]}" if found else name
         return f"{task.shown or display(task.folder)}/{place}"
 
