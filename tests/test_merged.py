@@ -203,7 +203,8 @@ def test_the_command_that_a_page_prints_replays_its_judgement(
     here = judge(tiny.board("CPU"), Submission(login="ada", source=source), Mode.BENCHMARK, sandbox="none")
     ledger = ledger_of(tmp_path, [here.model_copy(update={"mode": Mode.RANKED})])
     with serving(partial(Quiet, directory=str(tmp_path / "served"))) as url:
-        build_site([tiny], ledger, tmp_path / "served/cup", Site(sources=lambda _: None, title="Cup", address=url, now=here.finished_at), allow_unwalled=True)  # fmt: skip
+        about = Site(sources=lambda _: None, title="Cup", address=url, now=here.finished_at)
+        build_site([tiny], ledger, tmp_path / "served/cup", about, allow_unwalled=True)
         page = (tmp_path / f"served/cup/tiny/CPU/ada/{sha256(source)[:12]}/index.html").read_text()
         commands = re.findall(r">(pullrank [^<]+)<", page)
         assert [command.split()[1] for command in commands] == ["verify", "rank"]
