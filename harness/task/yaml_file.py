@@ -4,8 +4,8 @@
              size    depth     count    └─ lines      {("tests",): 9, ("tests", 0): 10, ("tests", 0, "size"): 10}
 
 PyYAML alone takes the last of two equal keys, reads 1e-3 as text, 010 as 8 and `on` as true, expands alias bombs, and
-needs minutes for thousands of open brackets.  This module reports duplicate keys, reads 1e-3 as a number, refuses what
-only YAML 1.1 reads as a number or as true, and limits size and depth.
+needs minutes for thousands of open brackets.  This module reports duplicate keys, reads 1e-3 as a number, refuses 010,
+1:30, yes, no, on and off without quotes, and limits size and depth.
 """
 
 from __future__ import annotations
