@@ -56,6 +56,13 @@ def test_a_step_that_takes_too_long_ends_with_the_line(code, tmp_path, capsys):
     assert "\ufffd" not in said.err
 
 
+def test_a_reference_that_forks_does_not_check_twice(tmp_path, capsys):
+    forks = "import os\n    if not os.environ.get('FORKED'):\n        os.environ['FORKED'] = '1'\n        os.fork()"
+    path = task(tmp_path, "forks", forks + "\n    return data + 1")
+    assert run(["task", "check", str(path), "--sandbox", "none", "--minutes", "0.5"]) == 0
+    assert "2 of 2 examples got the verdict of their folder; no faults" in capsys.readouterr().out
+
+
 def test_tasks_that_do_not_load_are_entries_of_the_report(tmp_path, capsys):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

@@ -207,9 +207,12 @@ class _Parent:
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
+        self._pid = os.getpid()
 
     def tell(self, what: str, detail: object) -> None:
         """Send a message and wait until it is handled."""
+        if os.getpid() != self._pid:
+            os._exit(1)  # the task's code has forked this process: messages of two would be mixed
         self._pipe.send((what, detail))
         self._pipe.recv()
 
