@@ -124,7 +124,9 @@ class Timing(Model):
     submission_us: Microseconds
     anchor_us: Microseconds
     ratio: Interval
-    overhead_us: PositiveFloat = Field(description="a call's share of an idle window, as the pairs' median; subtracted")
+    overhead_us: PositiveFloat = Field(
+        description="a call's share of an idle window, subtracted; each pair may have its own, and this is their median"
+    )
     bound_us: PositiveFloat = Field(description="upper bound of how much a time can understate the truth")
     steady: bool
     note: ShortLine = Field(description="why it is not steady, and what to do about it")

@@ -10,9 +10,10 @@ is fixed and never depends on how fast a player seems to be.
 
 Idle players (I) do nothing with inputs of the same shapes, and so measure the cost of a window apart from the kernel.
 The lower quartile of one's windows is the overhead, which is subtracted from every window of its pair.  Each pair has
-an idle player of its own, so the interval of the ratio includes the overhead's error.  It never plays right after the
-submission, which might leave work behind.  A player without any overhead would gain exactly that much, so the overhead
-is also the bound.
+an idle player of its own, so the interval of the ratio includes the overhead's scatter, but not the bias of a quartile.
+It never plays right after the submission, which might leave work behind.  In a duel it plays right after the champion;
+both sides lose the same overhead, so it cannot change which of them is faster.  A player without any overhead would
+gain exactly that much, so the overhead is also the bound.
 
 On a GPU, idle players play before the pairs.  If the player takes the time itself, the overhead is that of its clock
 (`own_overhead`), and the bound is the time that the referee's clock cannot account for (`self_timing`).  If the GPU's
