@@ -221,6 +221,7 @@ def time_case(
         tuple(submission),
         tuple(anchor),
         overhead_us=overhead_us,
+        overheads_us=tuple(overheads_us) if len(set(overheads_us)) > 1 else (),
         bound_us=max(overhead_us, hidden_us(outside)) if outside else overhead_us + loop_us,
         calls_per_sample=windows[0].calls_per_sample,
         steady=steady,
