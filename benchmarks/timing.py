@@ -421,16 +421,18 @@ def _time_a_short_kernel(board: Board, raw: Raw, judgings: int) -> None:
     from harness.rules.examine import require_build
     from harness.rules.runs import Runs
 
-    with open_context(board, Mode.RANKED, "bubblewrap") as context, _impatient():
-        entries = [context.entry(name, _submission(name, name)) for name in (_SHORT, _LONGER)]
+    with open_context(board, Mode.RANKED, "bubblewrap") as context:
+        files = {"short": _SHORT, "longer": _LONGER}
+        entries = [context.entry(name, _submission(source, name)) for name, source in files.items()]
         for entry in entries:
             require_build(context, entry)
         for done in range(1, judgings + 1):
             start, case, runs = time.monotonic(), board.counting[0], Runs(context)
             phase = context.phase("a benchmark", 600)
+            overhead = runs.overhead(case, phase)  # keeps the cores awake from now on
             before_us = own_overhead(runs.of(runs.idler, case, phase))
             plays = [_Recorded(runs.of(entry, case, phase)) for entry in entries]
-            of_pairs = time_case(plays[0], plays[1], runs.overhead(case, phase), 0.0)
+            of_pairs = time_case(plays[0], plays[1], overhead, 0.0)
             of_all = time_case(plays[0].again(), plays[1].again(), partial(float, before_us), 0.0)
             seconds = time.monotonic() - start
             ratios = {"pairs": of_pairs.ratio.model_dump(), "all": of_all.ratio.model_dump()}

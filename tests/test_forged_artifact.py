@@ -106,6 +106,8 @@ def on_a_gpu() -> Honest:
         (one, "challenger") for one in fields["duel"]["cases"]
     ]:
         timing["gpu"] = [state] * 2 * len(timing[runs])
+        if "overhead_us" in timing:
+            timing["overheads_us"] = [timing["overhead_us"]] * len(timing[runs])
         timing["calls_per_sample"] = 3
     sides = ("submission", "anchor", "challenger", "champion")
     for run in (run for one in (*timings, *fields["duel"]["cases"]) for side in sides for run in one.get(side, ())):
@@ -357,6 +359,7 @@ FORGED: dict[str, tuple[Any, str]] = {
     "cases[].seconds": (0.0, TAKEN),
     "cases[].seed": (99, TAKEN),
     "cases[].timing.overhead_us": (9.0, TAKEN),
+    "cases[].timing.overheads_us": ([9.0], REFUSED),
     "cases[].timing.bound_us": (9.0, TAKEN),
     "cases[].timing.steady": (False, TAKEN),
     "cases[].timing.calls_per_sample": (9, TAKEN),

@@ -153,6 +153,18 @@ def test_by_methods_2_to_4_all_samples_of_a_stalled_run_count_but_an_anchor_cann
 
 
 @pytest.mark.parametrize(
+    ("overheads_us", "message"), [((1.0, 2.0), "for every pair or none"), ((1.0, 2.0, 4.0), "is not the median")]
+)
+def test_the_overheads_of_pairs_match_the_pairs_and_their_median(overheads_us: tuple[float, ...], message: str) -> None:
+    sides = runs(9.0, 9.0, 9.0), runs(10.0, 10.0, 10.0)
+    rest: Fields = {"overhead_us": 3.0, "bound_us": 3.0, "steady": True, "note": ""}
+    assert Timing.of(*sides, overheads_us=(1.0, 3.0, 4.0), **rest).overhead_us == 3.0
+    assert "overheads_us" not in Timing.of(*sides, **rest).model_dump(), "files of earlier methods stay the same"
+    with pytest.raises(ValueError, match=message):
+        Timing.of(*sides, overheads_us=overheads_us, **rest)
+
+
+@pytest.mark.parametrize(
     ("estimator", "time_us"), [("median", 3.0), ("trimmed mean", 8 / 3), ("tapered mean", (8 + 1) / 3.2)]
 )
 def test_a_run_keeps_the_estimator_of_its_method(estimator: str, time_us: float) -> None:

@@ -81,12 +81,12 @@ def plays(side: str, order: list[str], noise: float = 0.0) -> Play:
     return play
 
 
-def test_a_block_is_played_in_mirrored_order_with_an_idle_player_in_the_middle() -> None:
+def test_a_block_is_played_in_mirrored_order_and_no_idle_player_follows_the_champion() -> None:
     order: list[str] = []
     blocks = Blocks({}, plays("A", order), plays("B", order), lambda: order.append("I") or 1.0)
     blocks.play()
     blocks.play()
-    assert "".join(order) == "ABIBA" * 2
+    assert "".join(order) == "IABBA" * 2
     assert [run.order for run in blocks.case.challenger + blocks.case.champion] == [0, 3, 4, 7, 1, 2, 5, 6]
 
 

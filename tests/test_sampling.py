@@ -113,6 +113,7 @@ def test_each_pair_has_its_own_overhead_and_their_median_is_the_bound():
     timing = time_case(plays(300.0), plays(500.0), iter(overheads_us).__next__, 0.0)
     assert timing.pair_ratios == pytest.approx([(300 - us) / (500 - us) for us in overheads_us])
     assert timing.overhead_us == timing.bound_us == 107.5
+    assert timing.overheads_us == tuple(overheads_us)
 
 
 def test_a_time_below_the_overhead_is_not_called_steady():

@@ -124,7 +124,13 @@ class Timing(Model):
     submission_us: Microseconds
     anchor_us: Microseconds
     ratio: Interval
-    overhead_us: PositiveFloat = Field(description="a call's share of an idle window, as the pairs' median; subtracted")
+    overhead_us: PositiveFloat = Field(description="a call's share of an idle player's window; already subtracted")
+    overheads_us: Annotated[
+        tuple[PositiveFloat, ...],
+        Field(
+            default=(), exclude_if=omitted, description="one per pair, if measured so; their median is `overhead_us`"
+        ),
+    ]
     bound_us: PositiveFloat = Field(description="upper bound of how much a time can understate the truth")
     steady: bool
     note: ShortLine = Field(description="why it is not steady, and what to do about it")
@@ -151,6 +157,11 @@ class Timing(Model):
     def _follows_from_its_samples(self) -> Self:
         if len(self.submission) != len(self.anchor):
             raise ValueError("every run of the submission needs a matching run of the anchor")
+        if self.overheads_us:
+            if len(self.overheads_us) != len(self.submission):
+                raise ValueError("the overhead must be recorded for every pair or none")
+            if not math.isclose(self.overhead_us, median(self.overheads_us)):
+                raise ValueError("the overhead is not the median of the pairs' overheads")
         _require_state_per_run(self.gpu, self.submission, self.anchor)
         _require_one_estimator(self.submission, self.anchor)
         if any(run.estimator == "mean" for run in self.anchor):

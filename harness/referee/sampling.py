@@ -10,9 +10,10 @@ is fixed and never depends on how fast a player seems to be.
 
 Idle players (I) do nothing with inputs of the same shapes, and so measure the cost of a window apart from the kernel.
 The lower quartile of one's windows is the overhead, which is subtracted from every window of its pair.  Each pair has
-an idle player of its own, so the interval of the ratio includes the overhead's error.  It never plays right after the
-submission, which might leave work behind.  A player without any overhead would gain exactly that much, so the overhead
-is also the bound.
+an idle player of its own, so the interval of the ratio includes the overhead's scatter, but not the bias of a quartile.
+It never plays right after the submission, which might leave work behind.  In a duel it plays before each block: never
+right after the champion, which would gain by a void duel.  A player without any overhead would gain exactly that much,
+so the overhead is also the bound.
 
 On a GPU, idle players play before the pairs.  If the player takes the time itself, the overhead is that of its clock
 (`own_overhead`), and the bound is the time that the referee's clock cannot account for (`self_timing`).  If the GPU's
@@ -220,6 +221,7 @@ def time_case(
         tuple(submission),
         tuple(anchor),
         overhead_us=overhead_us,
+        overheads_us=tuple(overheads_us) if len(set(overheads_us)) > 1 else (),
         bound_us=max(overhead_us, hidden_us(outside)) if outside else overhead_us + loop_us,
         calls_per_sample=windows[0].calls_per_sample,
         steady=steady,
@@ -267,7 +269,7 @@ def _unsteady(ratio: Interval, pairs: int) -> str:
 
 
 class Blocks:
-    """One case of a duel, played in A-B-B-A blocks with two runs per side, and the overhead in the middle."""
+    """One case of a duel, played in A-B-B-A blocks with two runs per side, after an idle player."""
 
     def __init__(self, params: Mapping[str, Param], challenger: Play, champion: Play, overhead: Overhead) -> None:
         self._params = params
@@ -280,7 +282,7 @@ class Blocks:
 
     def play(self) -> None:
         order = 2 * len(self._challenger)
-        windows, (first, *theirs, last), _ = _play_turns(self._turns, order, self._overhead, idle_after=2)
+        windows, (first, *theirs, last), _ = _play_turns(self._turns, order, self._overhead, idle_after=0)
         self._challenger += [first, last]
         self._champion += theirs
         self._calls_per_sample = windows[0].calls_per_sample
