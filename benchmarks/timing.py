@@ -417,7 +417,7 @@ def _measure_cost(board: Board, raw: Raw) -> None:
 def _time_a_short_kernel(board: Board, raw: Raw, judgings: int) -> None:
     """Time pairs of runs, and subtract the overheads of the pairs, or one that was measured before them."""
     from harness.judge import open_context
-    from harness.referee.sampling import own_overhead, time_case
+    from harness.referee.sampling import early_overhead, time_case
     from harness.rules.examine import require_build
     from harness.rules.runs import Runs
 
@@ -430,7 +430,7 @@ def _time_a_short_kernel(board: Board, raw: Raw, judgings: int) -> None:
             start, case, runs = time.monotonic(), board.counting[0], Runs(context)
             phase = context.phase("a benchmark", 600)
             overhead = runs.overhead(case, phase)  # keeps the cores awake from now on
-            before_us = own_overhead(runs.of(runs.idler, case, phase))
+            before_us = early_overhead(runs.of(runs.idler, case, phase))
             plays = [_Recorded(runs.of(entry, case, phase)) for entry in entries]
             of_pairs = time_case(plays[0], plays[1], overhead, 0.0)
             of_all = time_case(plays[0].again(), plays[1].again(), partial(float, before_us), 0.0)

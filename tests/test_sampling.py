@@ -16,7 +16,7 @@ from harness.referee.sampling import (
     Windows,
     calls_per_window,
     central_overhead,
-    own_overhead,
+    early_overhead,
     player_overhead,
     time_case,
 )
@@ -36,7 +36,7 @@ def plays(window_us, order=None, name=""):
 
 def test_a_stall_of_one_idle_player_makes_no_player_look_faster():
     players = [*[plays(15_000.0)] * (CALIBRATIONS - 1), plays(60.0)]
-    assert own_overhead(lambda order: players[order](order)) == 60.0
+    assert early_overhead(lambda order: players[order](order)) == 60.0
 
 
 def test_the_overhead_is_the_lower_quartile_without_warm_ups():
@@ -108,7 +108,7 @@ def test_the_overhead_is_subtracted_from_every_window_of_both_sides():
     assert timing.steady
 
 
-def test_each_pair_has_its_own_overhead_and_their_median_is_the_bound():
+def test_each_pair_has_its_early_overhead_and_their_median_is_the_bound():
     overheads_us = [100.0, 120.0, 110.0, 90.0, 130.0, 105.0]
     timing = time_case(plays(300.0), plays(500.0), iter(overheads_us).__next__, 0.0)
     assert timing.pair_ratios == pytest.approx([(300 - us) / (500 - us) for us in overheads_us])

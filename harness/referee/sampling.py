@@ -11,14 +11,14 @@ is fixed and never depends on how fast a player seems to be.
 Idle players (I) do nothing with inputs of the same shapes, and so measure the cost of a window apart from the kernel.
 The lower quartile of one's windows is the overhead, which is subtracted from every window of its pair.  Each pair has
 an idle player of its own, so the interval of the ratio includes the overhead's scatter, but not the bias of a quartile.
-It never plays right after the submission, which might leave work behind.  In a duel it plays before each block: never
-right after the champion, which would gain by a void duel.  A player without any overhead would gain exactly that much,
-so the overhead is also the bound.
+It never plays right after the submission, which might leave work behind.  A player without any overhead would gain
+exactly that much, so the overhead is also the bound.
 
-On a GPU, idle players play before the pairs.  If the player takes the time itself, the overhead is that of its clock
-(`own_overhead`), and the bound is the time that the referee's clock cannot account for (`self_timing`).  If the GPU's
-memory is sealed, its own clock measures the window.  Few of its windows stall, and the overhead may be three times a
-kernel's time.  So the overhead is estimated in the same way as the time, without bias (`central_overhead`).
+In a duel and on a GPU, idle players play first (`early_overhead`).  An error of the overhead does not change which side
+of a duel is faster, and neither side can cause one.  If the player takes the time itself, the overhead is that of its
+clock, and the bound is the time that the referee's clock cannot account for (`self_timing`).  If the GPU's memory is
+sealed, its own clock measures the window.  Few of its windows stall, and the overhead may be three times a kernel's
+time.  So the overhead is estimated in the same way as the time, without bias (`central_overhead`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ Play = Callable[[int], "Windows"]
 """Play one run with a fresh player; the argument is its position in the order of play."""
 
 Overhead = Callable[[], float]
-"""Return the overhead of a call in microseconds, for one pair or block; where it is not fixed, play an idle player."""
+"""Return the overhead of a call in microseconds, for one pair; where it is not fixed, play an idle player."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +143,7 @@ def player_overhead(play_null: Play, order: int = 0) -> float:
     return max(samples_us[len(samples_us) // 4], _TICK_US)
 
 
-def own_overhead(play_null: Play) -> float:
+def early_overhead(play_null: Play) -> float:
     """Play two idle players; return the smaller overhead, so that a stall makes no submission look faster."""
     return min(player_overhead(play_null, order) for order in range(CALIBRATIONS))
 
@@ -197,15 +197,18 @@ def time_case(
     states: list[GpuState] = []
     give_up = math.inf
     while True:
-        order = 2 * len(submission)
-        is_mirrored = len(submission) % 2 == 1
-        turns = (play_anchor, play_submission) if is_mirrored else (play_submission, play_anchor)
-        windows, runs, overhead_us = _play_turns(turns, order, overhead, idle_after=0 if is_mirrored else 2)
-        submission.append(runs[is_mirrored])
-        anchor.append(runs[not is_mirrored])
+        order, is_mirrored = 2 * len(submission), len(submission) % 2 == 1
+        if is_mirrored:
+            overhead_us = overhead()
+            theirs, ours = play_anchor(order), play_submission(order + 1)
+        else:
+            ours, theirs = play_submission(order), play_anchor(order + 1)
+            overhead_us = overhead()
+        submission.append(ours.as_run(order + is_mirrored, overhead_us))
+        anchor.append(theirs.as_run(order + (not is_mirrored), overhead_us))
         overheads_us.append(overhead_us)
-        outside += windows[is_mirrored].outside[windows[is_mirrored].warmups :]
-        states += [one.gpu for one in windows if one.gpu]
+        outside += ours.outside[ours.warmups :]
+        states += [one.gpu for one in ((theirs, ours) if is_mirrored else (ours, theirs)) if one.gpu]
         if len(submission) < pairs:
             continue
         if give_up == math.inf:
@@ -223,28 +226,11 @@ def time_case(
         overhead_us=overhead_us,
         overheads_us=tuple(overheads_us) if len(set(overheads_us)) > 1 else (),
         bound_us=max(overhead_us, hidden_us(outside)) if outside else overhead_us + loop_us,
-        calls_per_sample=windows[0].calls_per_sample,
+        calls_per_sample=ours.calls_per_sample,
         steady=steady,
         note="" if steady else _lost(overhead_us) if is_lost else _unsteady(ratio, len(submission)),
         gpu=tuple(states),
     )
-
-
-def _play_turns(
-    turns: Sequence[Play], order: int, overhead: Overhead, *, idle_after: int
-) -> tuple[list[Windows], list[Run], float]:
-    """Play a run of each side in turn, and measure the overhead after so many of them.
-
-    Args:
-        order: the position of the first run among all runs of the case.
-
-    Returns:
-        The runs' windows, the runs without the overhead, and the overhead in microseconds.
-    """
-    windows = [play(order + turn) for turn, play in enumerate(turns[:idle_after])]
-    overhead_us = overhead()
-    windows += [play(order + turn) for turn, play in enumerate(turns[idle_after:], start=idle_after)]
-    return windows, [one.as_run(order + turn, overhead_us) for turn, one in enumerate(windows)], overhead_us
 
 
 def is_steady(ratio: Interval) -> bool:
@@ -269,32 +255,32 @@ def _unsteady(ratio: Interval, pairs: int) -> str:
 
 
 class Blocks:
-    """One case of a duel, played in A-B-B-A blocks with two runs per side, after an idle player."""
+    """One case of a duel, played in A-B-B-A blocks with two runs per side."""
 
-    def __init__(self, params: Mapping[str, Param], challenger: Play, champion: Play, overhead: Overhead) -> None:
+    def __init__(self, params: Mapping[str, Param], challenger: Play, champion: Play, overhead_us: float) -> None:
         self._params = params
-        self._turns = challenger, champion, champion, challenger
-        self._overhead = overhead
-        self._challenger: list[Run] = []
-        self._champion: list[Run] = []
+        self._sides = challenger, champion
+        self._overhead_us = overhead_us
+        self._runs: tuple[list[Run], list[Run]] = [], []
         self._states: list[GpuState] = []
         self._calls_per_sample = 1
 
     def play(self) -> None:
-        order = 2 * len(self._challenger)
-        windows, (first, *theirs, last), _ = _play_turns(self._turns, order, self._overhead, idle_after=0)
-        self._challenger += [first, last]
-        self._champion += theirs
-        self._calls_per_sample = windows[0].calls_per_sample
-        self._states += [one.gpu for one in windows if one.gpu]
+        for side in (0, 1, 1, 0):
+            order = sum(map(len, self._runs))
+            windows = self._sides[side](order)
+            self._runs[side].append(windows.as_run(order, self._overhead_us))
+            self._calls_per_sample = windows.calls_per_sample
+            self._states += [windows.gpu] if windows.gpu else []
 
     @property
     def case(self) -> DuelCase:
         """The blocks played so far."""
+        challenger, champion = map(tuple, self._runs)
         return DuelCase(
             params=dict(self._params),
-            challenger=tuple(self._challenger),
-            champion=tuple(self._champion),
+            challenger=challenger,
+            champion=champion,
             calls_per_sample=self._calls_per_sample,
             gpu=tuple(self._states),
         )

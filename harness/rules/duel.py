@@ -109,9 +109,9 @@ def play_duel(
 
     cases = []
     for case in board.counting:
-        overhead = runs.overhead(case, phase)
+        overhead_us = runs.early_overhead(case, phase)
         sides = runs.of(challenger, case, phase), runs.of(champion, case, phase)
-        cases.append(sampling.Blocks(case.params, *sides, overhead))
+        cases.append(sampling.Blocks(case.params, *sides, overhead_us))
     ratio = sampling.play_until_decided(cases, board.ranking_by, looks, earlier, has_time=has_time, on_block=report)
     played = tuple(blocks.case for blocks in cases)
     return Duel(

@@ -53,18 +53,19 @@ class Runs:
         """The share of a core that other work took, for each run in order of play."""
 
     def overhead(self, case: Case, phase: Phase) -> sampling.Overhead:
-        """The overhead of a call with this case's inputs: measured now on a GPU, for each pair or block on a CPU."""
-        self.context.sandbox.keep_awake()
+        """The overhead of a call with this case's inputs: measured now on a GPU, and for each pair of runs on a CPU."""
         if not self.context.device.opens_a_device:
+            self.context.sandbox.keep_awake()
             return partial(sampling.player_overhead, self.of(self.idler, case, phase))
-        overhead_us = self._measure_overhead(case, phase)
+        overhead_us = self.early_overhead(case, phase)
         return lambda: overhead_us
 
-    def _measure_overhead(self, case: Case, phase: Phase) -> float:
-        """The overhead of a call on a GPU, in microseconds."""
+    def early_overhead(self, case: Case, phase: Phase) -> float:
+        """Measure the overhead of a call with this case's inputs now, in microseconds."""
+        self.context.sandbox.keep_awake()
         idle = self.of(self.idler, case, phase)
         if not self.context.device.is_sealed:
-            return sampling.own_overhead(idle)
+            return sampling.early_overhead(idle)
         if case.name not in self._calls_per_window:
             self._calls_per_window[case.name] = self._find_calls_per_window(case, phase)
         if self._calls_per_window[case.name] > 1:
