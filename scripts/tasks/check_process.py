@@ -166,7 +166,7 @@ class _CheckProcess:
         """Why the process has not finished its first board, if any is left."""
         for board in self.left[:1]:
             message = f"{self._place(board.task)}: {self._too_long or _reason(self._process.returncode)}"
-            where = f"{self._part}, {self._shown.step}"
+            where = ", ".join(filter(None, (self._part, self._shown.step)))
             yield Remark(task=board.task.name, where=where, message=message, is_fault=True, is_fatal=True)
 
     def _place(self, task: Task) -> str:
