@@ -36,7 +36,7 @@ hardware slowdown: by nvml.h it may be reported during any clock change, and its
 """
 _QUIET_PERCENT = 5
 _IDLE_MIB = 300.0
-"""How much of the memory of an idle GPU can be in use: some drivers count 256 MiB of their firmware's."""
+"""How much of the memory of an idle GPU can be in use: for a T4, 256 MiB of its firmware's were reported."""
 _T = TypeVar("_T")
 
 

@@ -14,10 +14,10 @@ an idle player of its own, so the interval of the ratio includes the overhead's 
 It never plays right after the submission, which might leave work behind.  A player without any overhead would gain
 exactly that much, so the overhead is also the bound.
 
-In a duel and on a GPU, idle players play first (`early_overhead`).  An error of the overhead does not change which side
-of a duel is faster, and neither side can cause one.  If the player takes the time itself, the overhead is that of its
-clock, and the bound is the time that the referee's clock cannot account for (`self_timing`).  If the GPU's memory is
-sealed, its own clock measures the window.  Few of its windows stall, and the overhead may be three times a kernel's
+In a duel and on a GPU, idle players play first (`early_overhead`).  In a duel, both sides lose the same overhead, and
+neither could disturb an idle player between its blocks.  If the player takes the time itself, the overhead is that of
+its clock, and the bound is the time that the referee's clock cannot account for (`self_timing`).  If the GPU's memory
+is sealed, its own clock measures the window.  Few of its windows stall, and the overhead may be three times a kernel's
 time.  So the overhead is estimated in the same way as the time, without bias (`central_overhead`).
 """
 

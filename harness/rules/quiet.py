@@ -23,7 +23,7 @@ from harness.records.errors import JudgeError
 MAX_REPEATS = 2
 """How often runs of a participant's file are played again, for each benchmark."""
 MAX_OWN_REPEATS = 30
-"""How often runs of the judge's own players are played again, in the whole judging."""
+"""How often runs of the judge's own players are played again, in the whole judging.  A benchmark has twelve or more."""
 PATIENCE_S = 60.0
 """How long to wait for idle cores before a run."""
 PATIENCE_IN_ALL_S = 300.0

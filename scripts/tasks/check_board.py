@@ -195,18 +195,7 @@ def _probe(board: Board, steps: CheckSteps, remarks: list[Remark]) -> bool:
         message = f"the reference and its check were not probed: {error}"
         remarks.append(Remark(task=task.name, where=board.gpu, message=message))
         return True
-    remarks += (
-        Remark(
-            task=task.name,
-            where="" if one.is_fatal else one.where,
-            message=one.message,
-            is_fault=one.is_fault,
-            is_fatal=one.is_fatal,
-            accepts_wrong_form=one.accepts_wrong_form,
-            is_unjudged=one.is_unjudged,
-        )
-        for one in found
-    )
+    remarks += (Remark(task=task.name, **(asdict(one) | {"where": "" if one.is_fatal else one.where})) for one in found)
     return not any(one.is_fatal or one.is_unjudged for one in found)
 
 

@@ -24,8 +24,8 @@ import traceback
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, NoReturn, Self
+from types import TracebackType
+from typing import Any, Self
 
 from harness.records.errors import TaskError
 from harness.records.progress import Progress
@@ -235,7 +235,7 @@ def serve(stack: int) -> None:
     from harness.shared_sandbox import share_sandbox
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with contextlib.suppress(PermissionError):  # it is higher already, as in some containers, and may only rise
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
     os.set_inheritable(stack, False)
@@ -252,7 +252,3 @@ def serve(stack: int) -> None:
         except Exception as error:
             error.add_note(traceback.format_exc())
             parent.tell("failed", error)
-
-
-def _terminated(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
-    raise SystemExit(128 + number)
