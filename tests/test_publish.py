@@ -324,6 +324,18 @@ def test_a_won_duel_or_a_slower_challenger_gets_no_reason(task: Task, ratio: flo
     assert sentence == f"{said}, ±1.0 %, over 8 interleaved blocks."
 
 
+def test_the_page_of_a_duel_that_was_won_too_late_does_not_claim_first_place(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.4)
+    first = judged(board, "bob", 2.0, day=2, duel=duel_with(board, ada, 0.72))
+    late = judged(board, "carol", 1.9, day=3, duel=duel_with(board, ada, 0.75))
+    site, _ = built(tmp_path, task, [ada, first, late])
+    pages = [f"vectoradd/CPU/{one.submission.login}/{one.submission.digest[:12]}" for one in (first, late)]
+    texts = [page_text(site, page) for page in pages]
+    assert ["did not take first place" in text for text in texts] == [False, True]
+    assert all("Won: speedup" in text for text in texts)
+
+
 def test_an_author_without_a_first_place_still_has_a_history(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     slow, fast = judged(board, "linus", 0.5, day=2), judged(board, "linus", 1.0, day=9)

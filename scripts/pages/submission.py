@@ -213,6 +213,7 @@ def _page(
         + [case.told.note for case in newest.benchmarks if case.told and case.told.note],
         dueled=dueled,
         crowned=crowning is not None,
+        took_first=any(record.cause is dueled for record in table.records),
         duels=_duel_charts(dueled) if dueled else [],
         code=None if source is None else render_code(source, board.task.submission_name, anchors=True),
         is_exact=source is None or is_exact(source),
