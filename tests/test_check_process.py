@@ -46,7 +46,7 @@ def test_a_task_that_ends_the_check_does_not_keep_the_others_from_being_checked(
     assert crashes["message"] == f"{tmp_path}/crashes/reference.py:21: the process crashed: Segmentation fault"
 
 
-@pytest.mark.parametrize("code", [HANGS, PRINTS])
+@pytest.mark.parametrize("code", [HANGS, PRINTS], ids=["silently", "while it prints"])
 def test_a_step_that_takes_too_long_ends_with_the_line(code, tmp_path, capsys):
     assert run(["task", "check", str(task(tmp_path, "tiny", code)), "--sandbox", "none", "--minutes", "0.3"]) == 2
     said = capsys.readouterr()
@@ -77,7 +77,11 @@ def test_tasks_that_do_not_load_are_entries_of_the_report(tmp_path, capsys):
     assert said.err.count("benchmark_timout") == 2 and "1 task read, nothing run; 3 faults, no warnings." in said.out
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
+    ids=["Ctrl-C", "being told to end", "being killed"],
+)
 def test_the_process_that_checks_ends_with_the_command(number, code, tmp_path):
     pid = tmp_path / "pid"
     hangs = (
