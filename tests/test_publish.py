@@ -383,6 +383,36 @@ def test_a_former_first_place_keeps_its_page(tmp_path: Path, task: Task) -> None
     assert "Former first place on Vector addition" in page_text(site, f"vectoradd/CPU/ada/{old.submission.digest[:12]}")
 
 
+def test_the_page_of_a_former_first_place_pools_what_its_time_then_did(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.2)
+    # Bob's first file takes first place when its second judging wins the duel; his next file replaces it.
+    then = [
+        judged(board, "bob", 2.0, day=day, duel=duel, claim=claim)
+        for day, duel, claim in ((1, None, Claim.INSIDE_TIMED), (2, duel_with(board, ada, 0.6), Claim.BOUNDED))
+    ]
+    site, _ = built(tmp_path, task, [ada, *then, judged(board, "bob", 2.4, day=3), judged(board, "bob", 2.0, day=4)])
+    folder = site / "vectoradd/CPU/bob" / then[0].submission.digest[:12]
+    facts = json.loads((folder / "submission.json").read_text())
+    assert (facts["rank"], facts["band"], facts["judgements"], facts["claim"]) == (None, None, 2, "inside-timed")
+    assert facts["score_us"] == facts["record"]["score_us"] and facts["first_at"] == facts["record"]["at"]
+    times = [case["time_us"]["value"] for case in facts["cases"]]
+    assert math.prod(times) ** (1 / 3) == pytest.approx(facts["score_us"]["value"], rel=1e-9)
+    assert len({*folder.glob("judgement*.json")}) == 2
+    assert "pooled over 2 judgements" in (folder / "index.html").read_text()
+
+
+def test_a_former_first_place_became_first_when_another_file_won_its_duel(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.2)
+    older = judged(board, "bob", 2.4, day=1)
+    won = judged(board, "bob", 2.0, day=2, duel=duel_with(board, ada, 0.6))
+    site, _ = built(tmp_path, task, [ada, older, won, judged(board, "bob", 2.9, day=3)])
+    path = f"vectoradd/CPU/bob/{older.submission.digest[:12]}/submission.json"
+    facts = json.loads((site / path).read_text())
+    assert facts["first_at"] == facts["record"]["at"] == won.finished_at.isoformat()
+
+
 def test_the_site_copies_judgements_of_top_rows_and_latest_records_only(
     tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
