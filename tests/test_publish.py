@@ -336,6 +336,19 @@ def test_the_page_of_a_duel_that_was_won_too_late_does_not_claim_first_place(tmp
     assert all("Won: speedup" in text for text in texts)
 
 
+def test_a_record_of_a_file_that_was_their_best_before_saved_no_time(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.2)
+    best = judged(board, "bob", 2.4, day=1)
+    won = judged(board, "bob", 2.0, day=2, duel=duel_with(board, ada, 0.6))
+    site, _ = built(tmp_path, task, [ada, best, won])
+    steps = json.loads((site / "authors/bob/author.json").read_text())["history"][::-1]
+    assert [step["digest"] for step in steps] == [one.submission.digest for one in (best, won, best)]
+    assert [step["before_us"] for step in steps] == [None, *[steps[0]["score_us"]] * 2]
+    assert [step["record"] for step in steps] == [False, True, True] and not any(step["gain"] for step in steps)
+    assert "→" not in (site / "authors/bob/index.html").read_text()
+
+
 def test_an_author_without_a_first_place_still_has_a_history(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     slow, fast = judged(board, "linus", 0.5, day=2), judged(board, "linus", 1.0, day=9)

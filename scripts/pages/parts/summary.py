@@ -107,7 +107,7 @@ class Mark:
 class NewBest:
     """An author's new best on a board, or a `record` that they set with an older file.
 
-    `before_us` is the time of their previous step, None for their first.  Only rows and former first places have a
+    `before_us` is their best time before it, None for their first.  Only rows and former first places have a
     `page`; for other files, `pull` is the URL of the pull request, or empty.
     """
 
@@ -276,19 +276,19 @@ def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[NewB
     improved = {(one.at, one.login, one.digest): one for one in table.improvements}
     records = {(one.at, one.login, one.digest): (one, mark) for one, mark in zip(table.records, marks, strict=True)}
     shown = {(row.login, row.digest) for row in table.rows} | {(one.login, one.digest) for one in table.records}
-    former: dict[str, float] = {}
+    best_us: dict[str, float] = {}
     order = {key: number for number, key in enumerate(records)}  # two records may have the same time
     for key in sorted(improved.keys() | records.keys(), key=lambda key: (key[0], order.get(key, -1), *key[1:])):
         at, login, digest = key
         record, mark = records.get(key, (None, None))
         found = improved.get(key) or record
         assert found
-        score_us = found.score_us.value
+        score_us, before_us = found.score_us.value, best_us.get(login.lower())
         yield NewBest(
             board=table.board,
             at=at,
             login=login,
-            before_us=former.get(login.lower()),
+            before_us=before_us,
             score_us=score_us,
             digest=digest,
             record=mark,
@@ -296,4 +296,4 @@ def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[NewB
             pull_request=found.judgement.submission.pull_request,
             pull=pull_url(site.repository, found.judgement),
         )
-        former[login.lower()] = score_us
+        best_us[login.lower()] = min(score_us, before_us or score_us)
