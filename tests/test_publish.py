@@ -1425,6 +1425,22 @@ def test_the_machines_page_exists_before_any_judging(tmp_path: Path, task: Task)
     assert "No machine has judged" in page_text(site, "machines")
 
 
+def test_of_two_records_of_one_file_only_the_latest_has_the_diff_that_its_page_shows(
+    tmp_path: Path, task: Task
+) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.4)
+    bob = judged(board, "bob", 2.0, day=1, duel=duel_with(board, ada, 0.7))
+    cy = judged(board, "cy", 2.05, day=2, duel=duel_with(board, bob, 0.97))
+    again = judged(board, "bob", 2.0, day=3, duel=duel_with(board, cy, 0.97))
+    site, _ = built(tmp_path, task, [ada, bob, cy, again])
+    path = f"vectoradd/CPU/bob/{bob.submission.digest[:12]}/index.html"
+    records = json.loads((site / "vectoradd/CPU/board.json").read_text())["records"]
+    assert [record["login"] for record in records] == ["ada", "bob", "cy", "bob"]
+    assert [records[1]["diff"], records[3]["diff"]] == [None, f"{path}#changes"]
+    assert "Diff from previous record, cy’s" in Tags((site / path).read_text()).text
+
+
 def test_a_diff_is_omitted_only_if_too_many_lines_differ() -> None:
     lines = [str(number) for number in range(5000)]
     assert render_diff("x\n" * 10, "\n".join(lines)) is None

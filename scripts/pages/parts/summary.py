@@ -250,11 +250,16 @@ def _why_provisional(site: Site, row: Row, board: Board) -> str:
 def marks_of(site: Site, table: Standings) -> tuple[Mark, ...]:
     """A board's records, oldest first."""
     before: list[Record | None] = [None, *table.records]
-    return tuple(_mark(site, table.board, *pair) for pair in zip(before, table.records, strict=False))
+    latest = {(record.login, record.digest): record for record in table.records}
+    return tuple(
+        _mark(site, table.board, former, record, on_page=latest[record.login, record.digest] is record)
+        for former, record in zip(before, table.records, strict=False)
+    )
 
 
-def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Mark:
-    are_two_files = former is not None and former.digest != record.digest
+def _mark(site: Site, board: Board, former: Record | None, record: Record, *, on_page: bool) -> Mark:
+    """`on_page`: it is the latest record of its file, so the file's page shows it."""
+    has_diff = on_page and former is not None and former.digest != record.digest
     return Mark(
         board=board,
         at=record.at,
@@ -267,7 +272,7 @@ def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Ma
         language=record.judgement.submission.language,
         pull_request=record.judgement.submission.pull_request,
         changes=changes_url(site.repository, record.judgement),
-        has_diff=are_two_files and all(one and site.sources(one.judgement) is not None for one in (former, record)),
+        has_diff=has_diff and all(one and site.sources(one.judgement) is not None for one in (former, record)),
     )
 
 
