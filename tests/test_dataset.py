@@ -17,7 +17,6 @@ from scripts.competition.settings import SETTINGS, DataSet
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.parts.site import Site
-from scripts.pages.parts.words import iso
 from scripts.pages.publishing.dataset import DataSetReport, write_dataset
 from scripts.pages.publishing.publish import build_site
 from tests.season.season import END, Season, Size, make_season
@@ -57,9 +56,9 @@ def test_each_ranked_judgement_has_a_line_with_its_code_and_times(made: tuple[Pa
     report = write(season, tmp_path)
     accepted = competing(season)
     assert report.rows == len(lines(tmp_path)) == len(accepted) and not report.left_out
-    by_moment = {(iso(one.finished_at), one.gpu, one.submission.digest): one for one in accepted}
+    by_moment = {(one.finished_at, one.gpu, one.submission.digest): one for one in accepted}
     for line in lines(tmp_path):
-        judgement = by_moment[line["finished_at"], line["gpu"], line["digest"]]
+        judgement = by_moment[datetime.fromisoformat(line["finished_at"]), line["gpu"], line["digest"]]
         assert line["code"] == season.source_of(judgement)
         assert line["software"] == judgement.machine.versions and line["license"] == "CC-BY-4.0"
         assert [case["params"] for case in line["cases"]] == [dict(case.params) for case in judgement.benchmarks]

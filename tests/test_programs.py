@@ -1,9 +1,11 @@
 """The site's data for programs: every link works, and the guide explains every field."""
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -153,6 +155,50 @@ def test_a_former_first_place_has_the_same_fields_as_a_row(site: Path) -> None:
     assert former and {tuple(one) for one in facts} == {tuple(former[0])}
     for one in former:
         assert one["record"]["page"] == one["page"] and one["gap"] > 0 and one["pull_request"] and one["language"]
+
+
+def interval(ratios: list[float]) -> tuple[float, float, float]:
+    """The Hodges-Lehmann estimate and its exact interval, as in the guide, without our own code."""
+    logs = [math.log(ratio) for ratio in ratios]
+    means = sorted((a + b) / 2 for index, a in enumerate(logs) for b in logs[index:])
+    ways = [1]  # the number of sets of ranks with each sum
+    for rank in range(1, len(logs) + 1):
+        ways = [a + b for a, b in zip(ways + [0] * rank, [0] * rank + ways, strict=True)]
+    below = [sum(ways[: total + 1]) / 2 ** len(logs) for total in range(len(ways))]
+    skip = max((total for total, share in enumerate(below) if share <= 0.025), default=0)
+    return math.exp(median(means)), math.exp(means[skip]), math.exp(means[-1 - skip])
+
+
+def case_ratio(cases: list[dict[str, Any]]) -> tuple[float, float, float]:
+    """A benchmark's ratio, pooled over several judgements of method 1."""
+    pairs = [
+        pair for case in cases for pair in zip(case["timing"]["submission"], case["timing"]["anchor"], strict=True)
+    ]
+    assert not any("estimator" in run for pair in pairs for run in pair) and len(pairs) <= 64
+    return interval([median(ours["samples_us"]) / median(theirs["samples_us"]) for ours, theirs in pairs])
+
+
+def test_every_row_and_former_first_place_follows_from_its_judgements_as_the_guide_says(site: Path) -> None:
+    boards = {(facts["task"], facts["gpu"]): facts for path, facts in json_files(site) if path.name == "board.json"}
+    pooled = set()
+    for path, row in ((path, facts) for path, facts in json_files(site) if path.name == "submission.json"):
+        board = boards[row["task"], row["gpu"]]
+        judged = [json.loads(one.read_bytes())["cases"] for one in path.parent.glob("judgement*.json")]
+        assert board["ranking_by"] == "geom" and len(judged) == row["judgements"] <= 20
+        benchmarks = [[case for case in one if case["kind"] == "benchmark"] for one in judged]
+        ratios = [*map(case_ratio, zip(*benchmarks, strict=True))]
+        times = [[us * one for one in ratio] for ratio, us in zip(ratios, board["nominal_us"], strict=True)]
+        for case, ratio, time_us in zip(row["cases"], ratios, times, strict=True):
+            assert [*case["ratio"].values()] == pytest.approx(ratio) and [*case["time_us"].values()] == pytest.approx(
+                time_us
+            )
+        logs = [[math.log(us) for us in time_us] for time_us in times]
+        score, n = sum(value for value, *_ in logs) / len(logs), len(logs)
+        down, up = (math.hypot(*(one[end] - one[0] for one in logs)) / n for end in (1, 2))
+        expected = [math.exp(score), math.exp(score - down), math.exp(score + up)]
+        assert [*row["score_us"].values()] == pytest.approx(expected), path
+        pooled.add((row["rank"] is None, row["judgements"] > 1))
+    assert pooled >= {(False, False), (False, True), (True, False)}
 
 
 def test_the_index_has_all_totals_and_every_author_with_a_page(site: Path) -> None:

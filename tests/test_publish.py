@@ -336,6 +336,19 @@ def test_the_page_of_a_duel_that_was_won_too_late_does_not_claim_first_place(tmp
     assert all("Won: speedup" in text for text in texts)
 
 
+def test_a_record_of_a_file_that_was_their_best_before_saved_no_time(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.2)
+    best = judged(board, "bob", 2.4, day=1)
+    won = judged(board, "bob", 2.0, day=2, duel=duel_with(board, ada, 0.6))
+    site, _ = built(tmp_path, task, [ada, best, won])
+    steps = json.loads((site / "authors/bob/author.json").read_text())["history"][::-1]
+    assert [step["digest"] for step in steps] == [one.submission.digest for one in (best, won, best)]
+    assert [step["before_us"] for step in steps] == [None, *[steps[0]["score_us"]] * 2]
+    assert [step["record"] for step in steps] == [False, True, True] and not any(step["gain"] for step in steps)
+    assert "→" not in (site / "authors/bob/index.html").read_text()
+
+
 def test_an_author_without_a_first_place_still_has_a_history(tmp_path: Path, task: Task) -> None:
     board = task.board("CPU")
     slow, fast = judged(board, "linus", 0.5, day=2), judged(board, "linus", 1.0, day=9)
@@ -381,6 +394,36 @@ def test_a_former_first_place_keeps_its_page(tmp_path: Path, task: Task) -> None
     old = judged(board, "ada", 1.2, day=0)
     site, _ = built(tmp_path, task, [old, judged(board, "ada", 2.4, day=1)])
     assert "Former first place on Vector addition" in page_text(site, f"vectoradd/CPU/ada/{old.submission.digest[:12]}")
+
+
+def test_the_page_of_a_former_first_place_pools_what_its_time_then_did(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.2)
+    # Bob's first file takes first place when its second judging wins the duel; his next file replaces it.
+    then = [
+        judged(board, "bob", 2.0, day=day, duel=duel, claim=claim)
+        for day, duel, claim in ((1, None, Claim.INSIDE_TIMED), (2, duel_with(board, ada, 0.6), Claim.BOUNDED))
+    ]
+    site, _ = built(tmp_path, task, [ada, *then, judged(board, "bob", 2.4, day=3), judged(board, "bob", 2.0, day=4)])
+    folder = site / "vectoradd/CPU/bob" / then[0].submission.digest[:12]
+    facts = json.loads((folder / "submission.json").read_text())
+    assert (facts["rank"], facts["band"], facts["judgements"], facts["claim"]) == (None, None, 2, "inside-timed")
+    assert facts["score_us"] == facts["record"]["score_us"] and facts["first_at"] == facts["record"]["at"]
+    times = [case["time_us"]["value"] for case in facts["cases"]]
+    assert math.prod(times) ** (1 / 3) == pytest.approx(facts["score_us"]["value"], rel=1e-9)
+    assert len({*folder.glob("judgement*.json")}) == 2
+    assert "pooled over 2 judgements" in (folder / "index.html").read_text()
+
+
+def test_a_former_first_place_became_first_when_another_file_won_its_duel(tmp_path: Path, task: Task) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.2)
+    older = judged(board, "bob", 2.4, day=1)
+    won = judged(board, "bob", 2.0, day=2, duel=duel_with(board, ada, 0.6))
+    site, _ = built(tmp_path, task, [ada, older, won, judged(board, "bob", 2.9, day=3)])
+    path = f"vectoradd/CPU/bob/{older.submission.digest[:12]}/submission.json"
+    facts = json.loads((site / path).read_text())
+    assert facts["first_at"] == facts["record"]["at"] == won.finished_at.isoformat()
 
 
 def test_the_site_copies_judgements_of_top_rows_and_latest_records_only(
@@ -1380,6 +1423,22 @@ def test_an_author_with_an_old_or_a_managed_login_has_pages(tmp_path: Path, task
 def test_the_machines_page_exists_before_any_judging(tmp_path: Path, task: Task) -> None:
     site, _ = built(tmp_path, task, [])
     assert "No machine has judged" in page_text(site, "machines")
+
+
+def test_of_two_records_of_one_file_only_the_latest_has_the_diff_that_its_page_shows(
+    tmp_path: Path, task: Task
+) -> None:
+    board = task.board("CPU")
+    ada = judged(board, "ada", 1.4)
+    bob = judged(board, "bob", 2.0, day=1, duel=duel_with(board, ada, 0.7))
+    cy = judged(board, "cy", 2.05, day=2, duel=duel_with(board, bob, 0.97))
+    again = judged(board, "bob", 2.0, day=3, duel=duel_with(board, cy, 0.97))
+    site, _ = built(tmp_path, task, [ada, bob, cy, again])
+    path = f"vectoradd/CPU/bob/{bob.submission.digest[:12]}/index.html"
+    records = json.loads((site / "vectoradd/CPU/board.json").read_text())["records"]
+    assert [record["login"] for record in records] == ["ada", "bob", "cy", "bob"]
+    assert [records[1]["diff"], records[3]["diff"]] == [None, f"{path}#changes"]
+    assert "Diff from previous record, cy’s" in Tags((site / path).read_text()).text
 
 
 def test_a_diff_is_omitted_only_if_too_many_lines_differ() -> None:

@@ -175,13 +175,17 @@ def test_the_records_table_includes_those_of_earlier_editions(tmp_path: Path, ta
 
 @needs_reader
 def test_the_csv_of_all_boards_matches_the_parquet_file(tmp_path: Path, task: Task) -> None:
-    site, _ = built(tmp_path, task, [*season(task.board("CPU")), judged(task.board("H100"), "ada", 1.5, day=3)])
+    late = judged(task.board("H100"), "ada", 1.5, day=3 + 0.125 / 86400)
+    site, _ = built(tmp_path, task, [*season(task.board("CPU")), late])
     _, rows = parquet(site)
     told = list(csv.DictReader((site / "results.csv").read_text().splitlines()))
     assert [list(row) for row in told] == [list(TYPES)] * len(rows)
     assert [(one["gpu"], one["login"], float(one["score_us"])) for one in told] == [
         (row["gpu"], row["login"], row["score_us"]) for row in rows
     ]
+    first_ats = [datetime.fromisoformat(one["first_at"]) for one in told]
+    assert first_ats == [datetime.fromisoformat(row["first_at"]) for row in rows] and late.finished_at in first_ats
+    assert {len(one["first_at"]) for one in told} == {len("2026-11-02T09:00:00.000000+00:00")}, "one format for all"
     assert {one["unmerged"] for one in told} == {"false"} and {one["pull_request"] for one in told} == {"7"}
 
 

@@ -25,6 +25,7 @@ from scripts.announce.news import NewsKind
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
 from scripts.standings import author_files
 from scripts.standings.case_times import MAX_POOLED
+from scripts.standings.roofline import NO_ROOFLINE
 from scripts.standings.rows import DuelStatus
 from scripts.standings.standings import Standings, podiums, standings
 from scripts.standings.ties import RankingTime, ahead_of, in_bands, in_order
@@ -679,7 +680,7 @@ def test_a_row_faster_beyond_a_tie_is_unproven_until_it_wins_its_duel() -> None:
     table = season(first + faster)
     assert {row.band for row in table.rows} == {1}
     assert [row.login for row in table.rows if row.unproven] == ["due", "lost"]
-    assert [row.login for row in table.rows if row.facts["unproven"]] == ["due", "lost"]
+    assert [row.login for row in table.rows if row.facts(table.board, NO_ROOFLINE)["unproven"]] == ["due", "lost"]
     won = season([*first, *faster, Event("won", "w", 0.45, duel=("ada", "a", 0.9))])
     assert won.rows[0].login == "won" and [row.login for row in won.rows if row.unproven] == ["same", "due"]
 
@@ -833,7 +834,9 @@ def test_provisional_times_rank_last_and_never_take_first_place(scenario: Scenar
     ]
     assert [record.digest for record in table.records] == [digest(file) for file in scenario.records]
     assert [row.provisional for row in table.rows] == [bool(row.note) for row in table.rows]
-    assert [row.facts["provisional"] for row in table.rows] == [row.provisional for row in table.rows]
+    assert [row.facts(table.board, NO_ROOFLINE)["provisional"] for row in table.rows] == [
+        row.provisional for row in table.rows
+    ]
     assert table.champion == (table.rows[0] if scenario.records else None)
     assert [row.champion for row in table.rows] == [row is table.champion for row in table.rows]
 

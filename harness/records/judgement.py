@@ -239,7 +239,9 @@ class Judgement(Model):
     finished_at: Moment
     run_url: ShortLine | None = None
     log: Text = Field(default="", description="last part of the submission's output")
-    checksum: str = ""
+    checksum: str = Field(
+        default="", description="SHA-256 of all other fields as JSON: keys sorted, no spaces, ASCII only"
+    )
 
     @property
     def tests(self) -> tuple[CaseResult, ...]:

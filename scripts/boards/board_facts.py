@@ -244,15 +244,13 @@ def facts_of(
         "baselines": [one.facts(roofline) for one in table.baselines],
         "unranked": table.unranked,
         "rows": [
-            {
-                "task": task.name,
-                "gpu": board.gpu,
-                **row.facts,
-                "co_authors": co_authors_of(row.judgements, descriptions or {}),
-                "limit": floor / row.score_us.value if floor else None,
-                "unmerged": None,
-                "cases": [case.facts(roofline) for case in row.cases],
-            }
+            row.facts(
+                board,
+                roofline,
+                co_authors=co_authors_of(row.judgements, descriptions or {}),
+                limit=floor / row.score_us.value if floor else None,
+                unmerged=None,
+            )
             for row in table.rows
         ],
         "records": list(map(_record, table.records)),

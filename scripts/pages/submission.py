@@ -12,7 +12,6 @@ from urllib.parse import urljoin
 from markupsafe import Markup
 
 from harness.records.judgement import Judgement
-from harness.records.stats import Interval
 from harness.task.task import Board
 from harness.task.task_file import Ranking
 from scripts.common.text import shorten
@@ -23,12 +22,12 @@ from scripts.pages.parts.code import is_exact, render_code, render_diff
 from scripts.pages.parts.paths import file_url, ledger_url, pull_url, raw_url, submission_path
 from scripts.pages.parts.render import data, page
 from scripts.pages.parts.site import Site
-from scripts.pages.parts.summary import BoardSummary, Mark, Place
+from scripts.pages.parts.summary import BoardSummary, Mark, Place, row_facts
 from scripts.pages.parts.words import case_costs, case_labels
-from scripts.standings.case_times import CaseTime, case_times
-from scripts.standings.claims import is_unwalled
+from scripts.standings.author_files import PooledFile
+from scripts.standings.case_times import CaseTime
 from scripts.standings.first_place import Record
-from scripts.standings.rows import Row, gap_between
+from scripts.standings.rows import Row, former_row
 from scripts.standings.standings import Standings
 from scripts.standings.ties import ahead_of
 
@@ -52,11 +51,7 @@ class Entry:
     `co_authors` and `note` are its author's words.
     """
 
-    login: str
-    digest: str
-    score_us: Interval
-    cases: tuple[CaseTime, ...]
-    judgements: tuple[Judgement, ...]
+    row: Row
     place: Place | None
     mark: Mark | None
     links: tuple[str, ...]
@@ -79,13 +74,8 @@ class ComparedSubmission:
 
     name: str
     whose: str
-    cases: tuple[CaseTime, ...]
-    judgement: Judgement
+    file: PooledFile
     came_before: bool
-
-    @property
-    def login(self) -> str:
-        return self.judgement.submission.login
 
     @property
     def title(self) -> str:
@@ -94,7 +84,7 @@ class ComparedSubmission:
 
     @property
     def href(self) -> str:
-        return f"../../{self.login}/{self.judgement.submission.digest[:12]}/index.html"
+        return f"../../{self.file.login}/{self.file.digest[:12]}/index.html"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,63 +126,32 @@ def submission_pages(
     """
     columns = columns_of(site, table)
     for entry in _entries(site, table, summary, places):
-        path = partial(submission_path, table.board, entry.login, entry.digest)
+        path = partial(submission_path, table.board, entry.row.login, entry.row.digest)
         yield _page(site, table, summary, entry, columns)
-        yield data(path("submission.json"), _facts(site, table.board, entry, summary.places[0]))
+        yield data(path("submission.json"), _facts(site, table.board, entry))
         if entry.keeps_judgements:
-            for name, judgement in zip(entry.links, entry.judgements, strict=True):
+            for name, judgement in zip(entry.links, entry.row.judgements, strict=True):
                 yield path(name), claimed.get(judgement.checksum, judgement).model_dump_json() + "\n"
 
 
-def _facts(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, Any]:
+def _facts(site: Site, board: Board, entry: Entry) -> dict[str, Any]:
     """A submission for scripts.  `judgement` is the URL of the newest judgement, or None."""
-    facts = entry.place.facts if entry.place else _facts_of_a_former_first(site, board, entry, first)
+    facts = entry.place.facts if entry.place else next(row_facts(site, board, [entry.row]))
     record = entry.mark and entry.mark.facts
     judgement = entry.links[-1] if entry.links else None
     return facts | {"record": record, "judgement": judgement, "author_note": entry.note}
 
 
-def _facts_of_a_former_first(site: Site, board: Board, entry: Entry, first: Place) -> dict[str, Any]:
-    """The same fields as for a row, without a rank; the gap is to the current first place."""
-    newest, gap = entry.judgements[-1], gap_between(entry.score_us, first.score_us)
-    return {
-        "task": board.task.name,
-        "gpu": board.gpu,
-        "rank": None,
-        "band": None,
-        "login": entry.login,
-        "score_us": entry.score_us.model_dump(),
-        "gap": gap,
-        "digest": entry.digest,
-        "language": newest.submission.language,
-        "lines": newest.submission.lines,
-        "first_at": entry.judgements[0].finished_at.isoformat(),
-        "judgements": len(entry.judgements),
-        "champion": False,
-        "provisional": False,
-        "unproven": False,
-        "unwalled": is_unwalled(newest),
-        "claim": newest.claim,
-        "note": "",
-        "co_authors": entry.co_authors,
-        "limit": first.limit and first.limit / (1 + gap),
-        "unmerged": site.is_unmerged(newest),
-        "pull_request": newest.submission.pull_request,
-        "page": submission_path(board, entry.login, entry.digest),
-        "cases": [case.facts(site.roofline(board)) for case in entry.cases],
-    }
-
-
 def _page(
     site: Site, table: Standings, summary: BoardSummary, entry: Entry, columns: Sequence[Column]
 ) -> tuple[str, str]:
-    board, newest = table.board, entry.judgements[-1]
+    board, row, newest = table.board, entry.row, entry.row.newest
     source = site.sources(newest)
-    ahead = ahead_of(table.rows[entry.place.rank - 1], table.rows) if entry.place else None
+    ahead = ahead_of(row, table.rows) if entry.place else None
     rivals = _rivals(table, summary, entry, ahead)
     crowning = _crowning(table, summary, entry)
-    dueled = crowning or next((one for one in reversed(entry.judgements) if one.duel), None)
-    path = submission_path(board, entry.login, entry.digest)
+    dueled = crowning or next((one for one in reversed(row.judgements) if one.duel), None)
+    path = submission_path(board, row.login, row.digest)
     return page(
         "submission.html",
         path,
@@ -201,7 +160,7 @@ def _page(
         board=board,
         entry=entry,
         summary=summary,
-        standing=table.find_row(entry.login),
+        standing=table.find_row(row.login),
         ahead=ahead,
         judgement=newest,
         rivals=rivals,
@@ -229,31 +188,24 @@ def _entries(site: Site, table: Standings, summary: BoardSummary, places: Mappin
     marks = {(mark.login, mark.digest): mark for mark in summary.marks}
     latest = {(mark.login, mark.digest) for mark in summary.marks[-JUDGEMENTS_BESIDE:]}
 
-    def entry(
-        file: Row | Record, cases: tuple[CaseTime, ...], judgements: tuple[Judgement, ...], place: Place | None = None
-    ) -> Entry:
-        key = file.login, file.digest
+    def entry(row: Row, place: Place | None = None) -> Entry:
+        key = row.login, row.digest
         is_kept = key in latest or (place is not None and place.rank <= JUDGEMENTS_BESIDE)
-        description = find_description(judgements, site.descriptions)
+        description = find_description(row.judgements, site.descriptions)
         return Entry(
-            login=file.login,
-            digest=file.digest,
-            score_us=file.score_us,
-            cases=cases,
-            judgements=judgements,
+            row=row,
             place=place,
             mark=marks.get(key),
-            links=_links(site, places, judgements, kept=is_kept),
+            links=_links(site, places, row.judgements, kept=is_kept),
             co_authors=description.co_authors if description else (),
             note=description.note if description else "",
         )
 
-    for row, place in zip(table.rows, summary.places, strict=True):
-        yield entry(row, row.cases, row.judgements, place)
+    yield from map(entry, table.rows, summary.places)
     rows = {(row.login, row.digest) for row in table.rows}
     for key, record in {(one.login, one.digest): one for one in table.records}.items():
         if key not in rows:
-            yield entry(record, case_times([record.judgement], table.nominal_us), (record.judgement,))
+            yield entry(former_row(record, table.rows[0]))
 
 
 def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgement], *, kept: bool) -> tuple[str, ...]:
@@ -266,23 +218,18 @@ def _links(site: Site, places: Mapping[str, Path], judgements: Sequence[Judgemen
 def _rivals(table: Standings, summary: BoardSummary, entry: Entry, ahead: Row | None) -> list[ComparedSubmission]:
     """First place (or second, for first place itself), and the record that this file broke, or else the row ahead."""
     first = table.rows[0]
-    is_first = (first.login, first.digest) == (entry.login, entry.digest)
-    which, best = ("second", table.rows[1:2]) if is_first else ("first", table.rows[:1])
-    rivals = [_rival(entry, f"{which} {'row' if row.provisional else 'place'}", row.newest, row.cases) for row in best]
+    which, best = ("second", table.rows[1:2]) if first is entry.row else ("first", table.rows[:1])
+    rivals = [_rival(entry, f"{which} {'row' if row.provisional else 'place'}", row.file) for row in best]
     if former := _record_before(table, summary, entry):
-        cases = case_times([former.judgement], table.nominal_us)
-        rivals.append(_rival(entry, "previous record", former.judgement, cases, came_before=True))
+        rivals.append(_rival(entry, "previous record", former.file, came_before=True))
     elif ahead and ahead is not first:
-        rivals.append(_rival(entry, "next row ahead", ahead.newest, ahead.cases))
+        rivals.append(_rival(entry, "next row ahead", ahead.file))
     return rivals
 
 
-def _rival(
-    entry: Entry, name: str, judgement: Judgement, cases: tuple[CaseTime, ...], *, came_before: bool = False
-) -> ComparedSubmission:
-    login = judgement.submission.login
-    whose = "the author’s other file" if login.lower() == entry.login.lower() else f"{login}’s"
-    return ComparedSubmission(name=name, whose=whose, cases=cases, judgement=judgement, came_before=came_before)
+def _rival(entry: Entry, name: str, file: PooledFile, *, came_before: bool = False) -> ComparedSubmission:
+    whose = "the author’s other file" if file.login.lower() == entry.row.login.lower() else f"{file.login}’s"
+    return ComparedSubmission(name=name, whose=whose, file=file, came_before=came_before)
 
 
 def _record_before(table: Standings, summary: BoardSummary, entry: Entry) -> Record | None:
@@ -293,9 +240,9 @@ def _record_before(table: Standings, summary: BoardSummary, entry: Entry) -> Rec
 def _comparisons(
     entry: Entry, rivals: Sequence[ComparedSubmission], columns: Sequence[Column], ranking_by: Ranking
 ) -> list[CaseComparison]:
-    theirs = list(zip(*([case.time_us.value for case in rival.cases] for rival in rivals), strict=True))
-    worst = _worst_case(entry.cases, rivals[0].cases, ranking_by) if rivals else None
-    rows = zip(columns, entry.cases, theirs or [()] * len(columns), strict=True)
+    theirs = list(zip(*([case.time_us.value for case in rival.file.cases] for rival in rivals), strict=True))
+    worst = _worst_case(entry.row.cases, rivals[0].file.cases, ranking_by) if rivals else None
+    rows = zip(columns, entry.row.cases, theirs or [()] * len(columns), strict=True)
     return [CaseComparison(column=column, case=case, theirs_us=us, worst=case is worst) for column, case, us in rows]
 
 
@@ -313,7 +260,7 @@ def _changes(
     The diff is None if the files differ in too many lines.
     """
     for rival in sorted(rivals, key=lambda one: not one.came_before):
-        theirs = site.sources(rival.judgement)
+        theirs = site.sources(rival.file.newest)
         if source is not None and theirs is not None:
             old, new = (theirs, source) if rival.came_before else (source, theirs)
             yield rival, render_diff(old, new)
@@ -336,7 +283,7 @@ def _sample_charts(judgement: Judgement, columns: Sequence[Column]) -> list[Stri
 def _crowning(table: Standings, summary: BoardSummary, entry: Entry) -> Judgement | None:
     """The judgement whose duel won first place; the newest one if there are several."""
     records = [record.judgement for mark, record in zip(summary.marks, table.records, strict=True) if mark.by_duel]
-    mine = (entry.login, entry.digest)
+    mine = (entry.row.login, entry.row.digest)
     return next((one for one in reversed(records) if (one.submission.login, one.submission.digest) == mine), None)
 
 

@@ -14,29 +14,6 @@ from scripts.standings.case_times import MAX_POOLED, CaseTime, case_times
 
 
 @dataclass(frozen=True, kw_only=True)
-class Improvement:
-    """An author's first file, or one that beat their best so far.
-
-    `score_us` is the current one, `judgement` the file's first.
-    """
-
-    score_us: Interval
-    judgement: Judgement
-
-    @property
-    def at(self) -> datetime:
-        return self.judgement.finished_at
-
-    @property
-    def login(self) -> str:
-        return self.judgement.submission.login
-
-    @property
-    def digest(self) -> str:
-        return self.judgement.submission.digest
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class PooledFile:
     """One author's judgements of the same bytes, oldest first: repeated judging is no lottery."""
 
@@ -97,6 +74,34 @@ class PooledFile:
 
     def _score(self, cases: Sequence[CaseTime]) -> Interval:
         return score([case.time_us for case in cases], self.ranking_by)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Improvement:
+    """An author's first file, or one that beat their best so far, with all its judgements."""
+
+    file: PooledFile
+
+    @property
+    def judgement(self) -> Judgement:
+        """The file's first."""
+        return self.file.judgements[0]
+
+    @property
+    def at(self) -> datetime:
+        return self.judgement.finished_at
+
+    @property
+    def login(self) -> str:
+        return self.file.login
+
+    @property
+    def digest(self) -> str:
+        return self.file.digest
+
+    @property
+    def score_us(self) -> Interval:
+        return self.file.score_us
 
 
 class AuthorFiles:
@@ -181,4 +186,4 @@ class AuthorFiles:
         for file in (file for file in self._files.values() if not file.is_provisional):
             if not best or beats(file.score_us, best.score_for_ties):
                 best = file
-                yield Improvement(score_us=file.score_us, judgement=file.judgements[0])
+                yield Improvement(file=file)

@@ -16,7 +16,7 @@ from scripts.standings.author_files import PooledFile
 from scripts.standings.roofline import Roofline
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
 class BaselineTime(PooledFile):
     """A baseline's time on a board, pooled over the judgements of all who submitted it."""
 

@@ -31,7 +31,7 @@ from scripts.standings.author_files import AuthorFiles, Improvement, PooledFile
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Improvement):
-    """A new best: another champion, or a faster file of the champion.  `score_us` is as of that moment.
+    """A new best: another champion, or a faster file of the champion.  `file` is as of that moment.
 
     `cause` is the judgement that decided it.  It is usually the file's own, but may be of another file: one of the
     author's that won the duel, or, without duels, one of the former champion's.  `gain` is the share of time saved:
@@ -41,6 +41,11 @@ class Record(Improvement):
 
     cause: Judgement
     gain: float | None
+
+    @property
+    def judgement(self) -> Judgement:
+        """The file's newest."""
+        return self.file.newest
 
     @property
     def at(self) -> datetime:
@@ -193,7 +198,7 @@ class Contest:
             self._record(standing, cause, gain=1 - standing.score_us.value / last.score_us.value)
 
     def _record(self, file: PooledFile, cause: Judgement, gain: float | None) -> None:
-        self.records.append(Record(score_us=file.score_us, judgement=file.newest, cause=cause, gain=gain))
+        self.records.append(Record(file=file, cause=cause, gain=gain))
 
 
 def _is_without_result(duel: Duel) -> bool:

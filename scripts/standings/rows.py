@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -11,11 +11,13 @@ from typing import Any
 from harness.records.judgement import Claim, Judgement
 from harness.records.stats import Interval, beats
 from harness.records.times import Duel
+from harness.task.task import Board
 from scripts.common.text import format_error
 from scripts.standings.author_files import AuthorFiles, PooledFile
 from scripts.standings.case_times import CaseTime
 from scripts.standings.claims import is_unwalled
-from scripts.standings.first_place import Contest, author_key
+from scripts.standings.first_place import Contest, Record, author_key
+from scripts.standings.roofline import Roofline
 from scripts.standings.ties import in_bands
 
 DUEL_TRIES = 3
@@ -74,22 +76,33 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class Row(Position):
-    """A position with its file's judgements, oldest first, and the newest duel that it lost to the champion's file."""
+    """A position with its file, and the newest duel that this has lost to the champion's.
 
-    cases: tuple[CaseTime, ...]
-    judgements: tuple[Judgement, ...]
+    A former first place that no longer ranks is a row with the rank and band 0.
+    """
+
+    file: PooledFile
     lost_duel: Duel | None
 
     @property
-    def newest(self) -> Judgement:
-        return self.judgements[-1]
+    def cases(self) -> tuple[CaseTime, ...]:
+        return self.file.cases
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """The row for scripts: times in microseconds, the gap as a share."""
+    def judgements(self) -> tuple[Judgement, ...]:
+        return self.file.judgements
+
+    @property
+    def newest(self) -> Judgement:
+        return self.file.newest
+
+    def facts(self, board: Board, roofline: Roofline, **more: Any) -> dict[str, Any]:
+        """The row for scripts, and `more` about it: times in microseconds, the gap as a share; None for a rank of 0."""
         return {
-            "rank": self.rank,
-            "band": self.band,
+            "task": board.task.name,
+            "gpu": board.gpu,
+            "rank": self.rank or None,
+            "band": self.band or None,
             "login": self.login,
             "score_us": self.score_us.model_dump(),
             "gap": self.gap,
@@ -104,6 +117,8 @@ class Row(Position):
             "unwalled": self.unwalled,
             "claim": self.claim,
             "note": self.note,
+            **more,
+            "cases": [case.facts(roofline) for case in self.cases],
         }
 
 
@@ -123,7 +138,6 @@ def rows_of(contest: Contest, places: int | None = None, *, is_over: bool = Fals
 
 def _row(contest: Contest, first: PooledFile, author: AuthorFiles, *, rank: int, band: int, is_over: bool) -> Row:
     file, champion = author.standing, contest.champion
-    submission = file.newest.submission
     is_provisional = file.is_provisional and author is not champion
     may_be_first = contest.has_duels and author is not champion and not is_provisional
     lost_duel = _find_lost_duel(first, file) if may_be_first else None
@@ -135,26 +149,45 @@ def _row(contest: Contest, first: PooledFile, author: AuthorFiles, *, rank: int,
         note = _note(file, first, status)
     if is_provisional:
         note = f"provisional: its 95 % interval is {format_error(file.score_us)}"
-    return Row(
+    return replace(
+        _without_rank(file, first, file.first_at),
         rank=rank,
         band=band,
-        login=file.login,
-        score_us=file.score_us,
-        gap=gap_between(file.score_us, first.score_us),
-        cases=file.cases,
-        digest=file.digest,
-        language=submission.language,
-        lines=submission.lines,
-        judgements=file.judgements,
-        first_at=file.first_at,
         note=note,
-        unwalled=any(map(is_unwalled, file.judgements)),
         champion=author is champion,
         provisional=is_provisional,
         unproven=is_other and beats(file.score_us, first.score_for_ties),
         duel_status=status,
-        claim=max((one.claim for one in file.judgements), key=lambda claim: claim.weakness),
         lost_duel=lost_duel,
+    )
+
+
+def former_row(record: Record, first: Row) -> Row:
+    """A file that set a record and no longer ranks, as it was then; `first_at` is when it became first."""
+    return _without_rank(record.file, first.file, record.at)
+
+
+def _without_rank(file: PooledFile, first: PooledFile, first_at: datetime) -> Row:
+    submission = file.newest.submission
+    return Row(
+        rank=0,
+        band=0,
+        login=file.login,
+        score_us=file.score_us,
+        gap=gap_between(file.score_us, first.score_us),
+        digest=file.digest,
+        language=submission.language,
+        lines=submission.lines,
+        first_at=first_at,
+        note="",
+        unwalled=any(map(is_unwalled, file.judgements)),
+        champion=False,
+        provisional=False,
+        unproven=False,
+        duel_status=None,
+        claim=max((one.claim for one in file.judgements), key=lambda claim: claim.weakness),
+        file=file,
+        lost_duel=None,
     )
 
 

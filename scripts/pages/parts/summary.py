@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import takewhile
@@ -16,7 +16,7 @@ from scripts.pages.parts.site import Site
 from scripts.pages.parts.words import note_of
 from scripts.standings.first_place import Record
 from scripts.standings.provisional import is_judged_again, provisional_sentence
-from scripts.standings.roofline import Roofline, find_floor_score_us
+from scripts.standings.roofline import find_floor_score_us
 from scripts.standings.rows import Position, Row
 from scripts.standings.standings import Standings
 from scripts.standings.ties import tied_ranks
@@ -107,7 +107,7 @@ class Mark:
 class NewBest:
     """An author's new best on a board, or a `record` that they set with an older file.
 
-    `before_us` is the time of their previous step, None for their first.  Only rows and former first places have a
+    `before_us` is their best time before it, None for their first.  Only rows and former first places have a
     `page`; for other files, `pull` is the URL of the pull request, or empty.
     """
 
@@ -197,23 +197,16 @@ def summary_of(site: Site, table: Standings) -> BoardSummary:
 
 def places_of(site: Site, table: Standings) -> tuple[Place, ...]:
     """All rows, best first."""
-    roofline = site.roofline(table.board)
-    floor = find_floor_score_us(table.board, roofline.gpu)
     tied = tied_ranks(table.rows)
     below = [*(row.band for row in table.rows[1:]), 0]
     return tuple(
-        _place(site, table, row, roofline, floor, tied=row.rank in tied, ends_band=row.band != following)
-        for row, following in zip(table.rows, below, strict=False)
+        _place(site, table, row, facts, tied=row.rank in tied, ends_band=row.band != following)
+        for row, facts, following in zip(table.rows, row_facts(site, table.board, table.rows), below, strict=False)
     )
 
 
-def _place(
-    site: Site, table: Standings, row: Row, roofline: Roofline, floor: float | None, *, tied: bool, ends_band: bool
-) -> Place:
-    leader, newest = table.leader_of(row), row.newest
-    limit = floor / row.score_us.value if floor else None
-    unmerged = site.is_unmerged(newest)
-    co_authors = co_authors_of(row.judgements, site.descriptions)
+def _place(site: Site, table: Standings, row: Row, facts: dict[str, Any], *, tied: bool, ends_band: bool) -> Place:
+    leader = table.leader_of(row)
     position: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(Position)}
     return Place(
         **position | {"note": note_of(row)},
@@ -221,25 +214,31 @@ def _place(
         of=len(table.rows),
         tied=tied,
         ends_band=ends_band,
-        limit=limit,
-        unmerged=unmerged,
+        limit=facts["limit"],
+        unmerged=facts["unmerged"],
         why_provisional=_why_provisional(site, row, table.board),
         tied_with=leader.login if tied and leader is not row else "",
-        co_authors=co_authors,
-        pull_request=newest.submission.pull_request,
-        pull=pull_url(site.repository, newest),
-        facts={
-            "task": table.board.task.name,
-            "gpu": table.board.gpu,
-            **row.facts,
-            "co_authors": co_authors,
-            "limit": limit,
-            "unmerged": unmerged,
-            "pull_request": newest.submission.pull_request,
-            "page": submission_path(table.board, row.login, row.digest),
-            "cases": [case.facts(roofline) for case in row.cases],
-        },
+        co_authors=facts["co_authors"],
+        pull_request=facts["pull_request"],
+        pull=pull_url(site.repository, row.newest),
+        facts=facts,
     )
+
+
+def row_facts(site: Site, board: Board, rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Rows of a board's current edition for scripts."""
+    roofline = site.roofline(board)
+    floor = find_floor_score_us(board, roofline.gpu)
+    for row in rows:
+        yield row.facts(
+            board,
+            roofline,
+            co_authors=co_authors_of(row.judgements, site.descriptions),
+            limit=floor / row.score_us.value if floor else None,
+            unmerged=site.is_unmerged(row.newest),
+            pull_request=row.newest.submission.pull_request,
+            page=submission_path(board, row.login, row.digest),
+        )
 
 
 def _why_provisional(site: Site, row: Row, board: Board) -> str:
@@ -251,11 +250,16 @@ def _why_provisional(site: Site, row: Row, board: Board) -> str:
 def marks_of(site: Site, table: Standings) -> tuple[Mark, ...]:
     """A board's records, oldest first."""
     before: list[Record | None] = [None, *table.records]
-    return tuple(_mark(site, table.board, *pair) for pair in zip(before, table.records, strict=False))
+    latest = {(record.login, record.digest): record for record in table.records}
+    return tuple(
+        _mark(site, table.board, former, record, on_page=latest[record.login, record.digest] is record)
+        for former, record in zip(before, table.records, strict=False)
+    )
 
 
-def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Mark:
-    are_two_files = former is not None and former.digest != record.digest
+def _mark(site: Site, board: Board, former: Record | None, record: Record, *, on_page: bool) -> Mark:
+    """`on_page`: it is the latest record of its file, so the file's page shows it."""
+    has_diff = on_page and former is not None and former.digest != record.digest
     return Mark(
         board=board,
         at=record.at,
@@ -268,7 +272,7 @@ def _mark(site: Site, board: Board, former: Record | None, record: Record) -> Ma
         language=record.judgement.submission.language,
         pull_request=record.judgement.submission.pull_request,
         changes=changes_url(site.repository, record.judgement),
-        has_diff=are_two_files and all(one and site.sources(one.judgement) is not None for one in (former, record)),
+        has_diff=has_diff and all(one and site.sources(one.judgement) is not None for one in (former, record)),
     )
 
 
@@ -277,19 +281,19 @@ def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[NewB
     improved = {(one.at, one.login, one.digest): one for one in table.improvements}
     records = {(one.at, one.login, one.digest): (one, mark) for one, mark in zip(table.records, marks, strict=True)}
     shown = {(row.login, row.digest) for row in table.rows} | {(one.login, one.digest) for one in table.records}
-    former: dict[str, float] = {}
+    best_us: dict[str, float] = {}
     order = {key: number for number, key in enumerate(records)}  # two records may have the same time
     for key in sorted(improved.keys() | records.keys(), key=lambda key: (key[0], order.get(key, -1), *key[1:])):
         at, login, digest = key
         record, mark = records.get(key, (None, None))
         found = improved.get(key) or record
         assert found
-        score_us = found.score_us.value
+        score_us, before_us = found.score_us.value, best_us.get(login.lower())
         yield NewBest(
             board=table.board,
             at=at,
             login=login,
-            before_us=former.get(login.lower()),
+            before_us=before_us,
             score_us=score_us,
             digest=digest,
             record=mark,
@@ -297,4 +301,4 @@ def _steps(site: Site, table: Standings, marks: Sequence[Mark]) -> Iterator[NewB
             pull_request=found.judgement.submission.pull_request,
             pull=pull_url(site.repository, found.judgement),
         )
-        former[login.lower()] = score_us
+        best_us[login.lower()] = min(score_us, before_us or score_us)

@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +17,6 @@ from arro3.core import Array, DataType, Table
 from arro3.io import write_parquet
 
 from scripts.common.text import spreadsheet_text
-from scripts.pages.parts.words import iso
 
 T = TypeVar("T")
 TableRow = list[Any]
@@ -62,10 +62,15 @@ def _told(kind: DataType, value: Any) -> Any:
     if kind is TEXT:
         return value and spreadsheet_text(value)
     if kind is TIME:
-        return iso(value)
+        return moment(value)
     if kind is FLAG:
         return "true" if value else "false"
     return value
+
+
+def moment(at: datetime) -> str:
+    """A time in UTC to the microsecond, as in Parquet and in the ledger."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def to_parquet(columns: Sequence[TableColumn[Any]], rows: Sequence[TableRow]) -> bytes:

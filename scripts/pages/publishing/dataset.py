@@ -29,9 +29,8 @@ from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import editions_of
 from scripts.pages.parts.results import SCORE
 from scripts.pages.parts.site import ReadSource
-from scripts.pages.parts.tables import TEXT, TIME, TableColumn, TableRow, attributes, rows_of, to_parquet
+from scripts.pages.parts.tables import TEXT, TIME, TableColumn, TableRow, attributes, moment, rows_of, to_parquet
 from scripts.pages.parts.taken_out import taken_out_of
-from scripts.pages.parts.words import iso
 from scripts.pages.publishing.load import BoardFiles, boards_of
 from scripts.standings.standings import standings
 
@@ -173,5 +172,5 @@ def _case(case: CaseResult) -> dict[str, Any]:
 
 def _line(row: TableRow) -> str:
     facts = {column.name: value for column, value in zip(_COLUMNS, row, strict=True)}
-    facts |= {name: json.loads(facts[name]) for name in _OBJECTS} | {"finished_at": iso(facts["finished_at"])}
+    facts |= {name: json.loads(facts[name]) for name in _OBJECTS} | {"finished_at": moment(facts["finished_at"])}
     return json.dumps(facts, allow_nan=False) + "\n"
