@@ -93,17 +93,17 @@ class Reference:
         self.memory = SpareMemory(has_limit=self.device.type == "cpu")
         self._is_rewritten = bool(task.device_alias)
         self._module = ModuleType("reference")
-        with self.memory, self._blaming("reference.py"):
-            self._module = importlib.import_module("reference")
+        with self.memory:
+            self._module = self._run("reference.py", lambda: importlib.import_module("reference"))
         for name in FUNCTIONS:
             if not callable(found := getattr(self._module, name, None)):
                 what = "is missing" if found is None else f"is not a function, but {describe(found)}"
                 raise self._fault(name, f"{what}; reference.py must define {', '.join(FUNCTIONS)}")
         self._returned: dict[str, Returned] = {}
-        with self._blaming("generate_input"):
-            self._takes_seed = _takes_seed(self._module.generate_input)
-        with self._blaming("check_implementation"):
-            self._is_oldest_form = _is_oldest_form(self._module.check_implementation)
+        self._takes_seed = self._run("generate_input", lambda: _takes_seed(self._module.generate_input))
+        self._is_oldest_form = self._run(
+            "check_implementation", lambda: _is_oldest_form(self._module.check_implementation)
+        )
 
     @_within_memory
     def generate(self, params: Mapping[str, Any], seed: int) -> Any:
@@ -317,15 +317,17 @@ class Reference:
                 raise self._fault("ref_kernel", f"changes its input {where}; copy it first, or return it")
 
     def _call(self, function: str, *args: Any, **kwargs: Any) -> Any:
-        with self._blaming(function):
-            return getattr(self._module, function)(*args, **kwargs)
+        return self._run(function, lambda: getattr(self._module, function)(*args, **kwargs))
 
-    @contextlib.contextmanager
-    def _blaming(self, function: str) -> Iterator[None]:
-        """Run the task's code with its files importable and its device as default; exceptions become `TaskError`s."""
+    def _run(self, function: str, code: Callable[[], R]) -> R:
+        """Run the task's code with its files importable and its device as default; exceptions become `TaskError`s.
+
+        No context manager made from a generator: from Python 3.12 on, an exception that one raises is part of a
+        reference cycle, so the variables of the task's code would stay in memory.
+        """
         try:
             with self._files.importable(), self.device, self._seeding_its_device():
-                yield
+                return code()
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
