@@ -1,6 +1,7 @@
 """Whole real judgings: a submission in, a judgement out, and no effect on the next one."""
 
 import contextlib
+import gc
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from harness.frame import Frame
 from harness.judge import JudgeSession, judge
@@ -244,6 +246,26 @@ class Silent(Exception):
     judgement = session.judge(submission(f"{classes}def custom_kernel(data):\n    {act}\n"), Mode.TEST)
     assert judgement.verdict is Verdict.RUN_TIME_ERROR
     assert judgement.message.startswith("line 9: ") and "_report_trouble" not in judgement.log
+
+
+@pytest.mark.parametrize(
+    ("mode", "action", "verdict"), [(Mode.TEST, "os._exit(1)", "RTE"), (Mode.BENCHMARK, "return data", "WA")]
+)
+def test_no_input_or_output_stays_in_memory_after_a_foul(board, mode, action, verdict):
+    """The next player's may be as large, and on a GPU they may take most of its memory."""
+    size = 54_321
+    tests, benchmarks = ([replace(one, params={**one.params, "size": size}) for one in cases]
+                         for cases in (board.tests, board.benchmarks))  # fmt: skip
+    large = replace(board, **({"tests": tests} if mode is Mode.TEST else {"benchmarks": benchmarks}))
+    source = AROUND.format(f"if len(data) == {size}: {action}\n    return data + 1")
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        assert judge(large, submission(source), mode).verdict == verdict
+        assert [one for one in gc.get_objects() if type(one) is torch.Tensor and one.numel() == size] == []
+    finally:
+        if is_on:
+            gc.enable()
 
 
 def test_every_failing_test_is_reported(session):

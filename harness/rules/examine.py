@@ -173,7 +173,7 @@ def _play_tests_with(
                 is_loaded = True
             referee.call(case.params, seed, deadline, digested=True)
         except Foul as error:
-            foul = error
+            foul = error.with_traceback(None)  # whose frames keep all inputs and outputs in memory
             if foul.verdict is Verdict.TIME_LIMIT_EXCEEDED and entry.name in context.unbuilt:
                 said = f"In the build, the first call with {context.unbuilt[entry.name]}"
                 foul = Foul(foul.verdict, f"{foul.message} {said}")

@@ -54,7 +54,7 @@ class Phase:
         try:
             yield
         except Foul as foul:
-            caught = foul
+            caught = foul.with_traceback(None)  # whose frames keep all inputs and outputs in memory
         self.charge(side, orders.running_s - orders.starved_s + orders.gaps_s)
         if caught:
             raise self._blame(side, case, caught)
