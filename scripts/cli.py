@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "test": ("judge_file", "Run a task's tests on a file and show each verdict."),
     "benchmark": ("judge_file", "Test a file, then time it alongside the task's anchor."),
     "profile": ("judge_file", "Test a file, then show where a call spends its time."),
-    "rank": ("judge_file", "Judge a file as on the leaderboard: secret seeds, sampled until stable."),
+    "rank": ("judge_file", "Judge a file as on the leaderboard: secret seeds, six pairs of runs or more."),
     "duel": ("duel", "Play two files against each other and say whether one is faster."),
     "submit": ("submit", "Open a pull request with a file and follow it until it is judged."),
     "watch": ("submit", "Follow a pull request until it is judged."),

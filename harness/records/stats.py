@@ -3,7 +3,7 @@
 Times on real machines have heavy tails (a stall of 9 ms in a kernel of 100 µs), so nothing here uses a
 plain mean of times or assumes a normal distribution.  One run gives one time, its tapered mean, and two runs played
 side by side give one ratio.  The ratios of all pairs give an estimate with an interval (Hodges & Lehmann 1963: the
-median of the averages of all pairs of log-ratios, with the exact interval of Wilcoxon's signed-rank test).  It needs
+median of the averages of all pairs of log-ratios, with the interval of Wilcoxon's signed-rank test).  It needs
 six pairs for 95 %, and is nearly as sharp as the t interval without its assumptions.
 """
 
@@ -114,7 +114,7 @@ def stalls(values: Sequence[float]) -> bool:
 
 
 def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """The Hodges-Lehmann estimate of positive ratios, with its exact interval.
+    """The Hodges-Lehmann estimate of positive ratios, with its interval, exact for up to `_EXACT_PAIRS`.
 
     With fewer than `MIN_PAIRS` ratios the interval is their whole range, and covers less than 95 %.
     """

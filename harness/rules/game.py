@@ -38,6 +38,8 @@ from harness.task.task import Board, Case
 
 STEADY_S = {Mode.RANKED: 2.5, Mode.BENCHMARK: 0.0}
 """Seconds that a benchmark may continue after its six pairs until its ratio is steady."""
+RETRY_S = LONGEST_EXTENDED_DUEL_S / 3
+"""A duel in which the champion's file failed is played once more if it took less."""
 
 
 class Game:
@@ -266,7 +268,7 @@ class Game:
 
     def _may_try_again(self, seconds: float) -> bool:
         """Whether there is time for another duel, and the sandbox can still start players."""
-        return seconds < LONGEST_EXTENDED_DUEL_S / 3 and not self.context.sandbox.is_spent
+        return seconds < RETRY_S and not self.context.sandbox.is_spent
 
 
 class Match:
