@@ -12,7 +12,7 @@ from harness.processes import card_watch, freezer
 from harness.processes.other_work import MAX_OTHER_WORK
 from harness.records import stats
 from harness.referee import sampling, sealed, self_timing
-from harness.rules import game, quiet
+from harness.rules import quiet
 from harness.sandbox import bubblewrap, player_handle, warm_parent
 from harness.task.task_file import IMPORT_S
 from scripts.bot.report.recording import LARGE_BOUND
@@ -66,7 +66,7 @@ CLAIMS = {
         f"Duels of {words(FIRST)} blocks do not count",
         f"Each may take {minutes(stats.LONGEST_EXTENDED_DUEL_S)} minutes more",
         f"before {stats.DUE_BLOCKS} blocks, the leader loses",
-        f"has failed after more than {minutes(game.RETRY_S)} minutes, it loses",
+        f"has failed after more than {minutes(stats.RETRY_S)} minutes, it loses",
         f"requests it up to {words(DUEL_TRIES)} times",
     ],
     "judging-times": [

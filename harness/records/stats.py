@@ -37,6 +37,8 @@ DUE_BLOCKS = 32
 LONGEST_EXTENDED_DUEL_S = 900.0
 """No extension makes a duel longer than this.  What the champion's imports take beyond the challenger's does not count,
 and neither do its warm-ups; each of the two may take as long again."""
+RETRY_S = LONGEST_EXTENDED_DUEL_S / 3
+"""A duel in which the champion's file fails is played once more, unless it has taken longer than this."""
 DRAWN_OUT = 2
 """A duel that takes this many times as long as planned is stopped.  A side that drew it out has then taken more than
 half of that time, and is to blame: otherwise a champion that is about to lose could make the duel void."""
@@ -47,9 +49,10 @@ PROVISIONAL = 0.10
 """A score is provisional if its 95 % interval is wider than this: half its width, in logarithms."""
 
 __all__ = [
-    "CONFIDENCE", "DRAWN_OUT", "DUEL_LOOKS", "DUE_BLOCKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL", "TIE",
-    "Interval", "beats", "duel_interval", "fewest_blocks", "is_decided", "is_faster", "is_provisional", "is_won",
-    "margin", "median", "ratio_interval", "score", "stalls", "tapered_mean", "tied", "trimmed_mean",
+    "CONFIDENCE", "DRAWN_OUT", "DUEL_LOOKS", "DUE_BLOCKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL",
+    "RETRY_S", "TIE", "Interval", "beats", "duel_interval", "fewest_blocks", "is_decided", "is_faster",
+    "is_provisional", "is_won", "margin", "median", "ratio_interval", "score", "stalls", "tapered_mean", "tied",
+    "trimmed_mean",
 ]  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from harness.records.counters import Counters
 from harness.records.errors import JudgeError, PullRankError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult
-from harness.records.stats import LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, score
+from harness.records.stats import MIN_PAIRS, RETRY_S, score
 from harness.records.times import Duel, Forfeit
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
@@ -38,8 +38,6 @@ from harness.task.task import Board, Case
 
 STEADY_S = {Mode.RANKED: 2.5, Mode.BENCHMARK: 0.0}
 """Seconds that a benchmark may continue after its six pairs until its ratio is steady."""
-RETRY_S = LONGEST_EXTENDED_DUEL_S / 3
-"""A duel in which the champion's file failed is played once more if it took less."""
 
 
 class Game:
