@@ -58,7 +58,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "duel": ("duel", "Play two files against each other and say whether one is faster."),
     "submit": ("submit", "Open a pull request with a file and follow it until it is judged."),
     "watch": ("submit", "Follow a pull request until it is judged."),
-    "verify": ("verify", "Replay a judgement on its own seeds and compare the results."),
+    "verify": ("verify", "Replay a judgement's tests and benchmarks on its own seeds, and compare."),
     "task": ("task", "Show, create, check, import and archive tasks."),
     "site": ("site", "Build the leaderboard's site and serve it."),
     "dataset": ("dataset", "Write all ranked submissions, with code and times, as Parquet and JSON Lines."),
