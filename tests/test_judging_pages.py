@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.inside import inner_sandbox, keep_cores_awake
+from harness.gpu import cuda
+from harness.inside import gpu_staging, inner_sandbox, keep_cores_awake
 from harness.processes import card_watch, freezer
 from harness.processes.other_work import MAX_OTHER_WORK
 from harness.records import stats
@@ -97,6 +98,13 @@ CLAIMS = {
         f"{words(self_timing._FACTOR)} times as long as an idle player's, plus a millisecond",
         f"allows {words(self_timing._SHARE)} of that time in addition",
         f"plus {self_timing._SWEEP_SLACK_US / 1000:g} ms",
+        f"a kernel of about {gpu_staging._DELAY_US / 1000:g} ms",
+        f"overwrites {gpu_staging._FLUSH_BYTES >> 20} MiB",
+        f"launches it {words(cuda._SWEEPS)} times and takes the fastest",
+    ],
+    "judging-programs": [
+        f"up to {words(stats.MIN_PAIRS)} more processes",
+        f"faster by at least {percent(stats.TIE)}",
     ],
     "SECURITY": [
         f"The judge waits {minutes(freezer.TEARDOWN_S)} minutes",
