@@ -1,4 +1,4 @@
-"""Device memory for one call at a time: the referee reveals inputs, and seals outputs, by kernels of its own.
+"""Device memory for one window at a time: the referee reveals inputs, and seals outputs, by kernels of its own.
 
     E0 ─ reveal ─ open the gate            ─ seal ─ E1        events of the referee's context
          private ─▶ inputs    the call    outputs ─▶ private

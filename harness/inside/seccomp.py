@@ -23,7 +23,8 @@ resume the player after the referee has stopped it:
                         walks a file's locks each time that it closes the file. A few children can make it close a file
                         a million times, and a shared lock ends only with the last process that shares it
 
-Refused calls fail with EPERM, so honest code that only probes for a feature continues.
+Refused calls fail with EPERM, clone3 with ENOSYS, and sockets with EAFNOSUPPORT, so honest code that only probes for a
+feature continues.
 Source of the format: linux/filter.h, linux/seccomp.h.
 """
 

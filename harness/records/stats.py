@@ -3,7 +3,7 @@
 Times on real machines have heavy tails (a stall of 9 ms in a kernel of 100 µs), so nothing here uses a
 plain mean of times or assumes a normal distribution.  One run gives one time, its tapered mean, and two runs played
 side by side give one ratio.  The ratios of all pairs give an estimate with an interval (Hodges & Lehmann 1963: the
-median of the averages of all pairs of log-ratios, with the exact interval of Wilcoxon's signed-rank test).  It needs
+median of the averages of all pairs of log-ratios, with the interval of Wilcoxon's signed-rank test).  It needs
 six pairs for 95 %, and is nearly as sharp as the t interval without its assumptions.
 """
 
@@ -37,6 +37,8 @@ DUE_BLOCKS = 32
 LONGEST_EXTENDED_DUEL_S = 900.0
 """No extension makes a duel longer than this.  What the champion's imports take beyond the challenger's does not count,
 and neither do its warm-ups; each of the two may take as long again."""
+RETRY_S = LONGEST_EXTENDED_DUEL_S / 3
+"""A duel in which the champion's file fails is played once more, unless it has taken longer than this."""
 DRAWN_OUT = 2
 """A duel that takes this many times as long as planned is stopped.  A side that drew it out has then taken more than
 half of that time, and is to blame: otherwise a champion that is about to lose could make the duel void."""
@@ -47,9 +49,10 @@ PROVISIONAL = 0.10
 """A score is provisional if its 95 % interval is wider than this: half its width, in logarithms."""
 
 __all__ = [
-    "CONFIDENCE", "DRAWN_OUT", "DUEL_LOOKS", "DUE_BLOCKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL", "TIE",
-    "Interval", "beats", "duel_interval", "fewest_blocks", "is_decided", "is_faster", "is_provisional", "is_won",
-    "margin", "median", "ratio_interval", "score", "stalls", "tapered_mean", "tied", "trimmed_mean",
+    "CONFIDENCE", "DRAWN_OUT", "DUEL_LOOKS", "DUE_BLOCKS", "LONGEST_EXTENDED_DUEL_S", "MIN_PAIRS", "PROVISIONAL",
+    "RETRY_S", "TIE", "Interval", "beats", "duel_interval", "fewest_blocks", "is_decided", "is_faster",
+    "is_provisional", "is_won", "margin", "median", "ratio_interval", "score", "stalls", "tapered_mean", "tied",
+    "trimmed_mean",
 ]  # fmt: skip
 
 
@@ -114,7 +117,7 @@ def stalls(values: Sequence[float]) -> bool:
 
 
 def ratio_interval(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """The Hodges-Lehmann estimate of positive ratios, with its exact interval.
+    """The Hodges-Lehmann estimate of positive ratios, with its interval, exact for up to `_EXACT_PAIRS`.
 
     With fewer than `MIN_PAIRS` ratios the interval is their whole range, and covers less than 95 %.
     """

@@ -5,7 +5,8 @@
     Forfeit      a duel that could not be played              the champion's file failed
     ToldTiming   what a task's own program reports            not verified
 
-The models recompute all derived numbers from the samples and compare them, both on creation and on reading.
+The models recompute derived numbers from the samples and compare them, both on creation and on reading.  A duel's ratio
+also depends on the board: `scripts/bot/report/artifact.py` checks it.
 """
 
 from __future__ import annotations

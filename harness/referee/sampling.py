@@ -5,13 +5,13 @@ machine affects both alike:
 
     S A I   I A S   S A I   I A S   …      at least six pairs
 
-Sampling ends when the interval of their ratio is within ±1 %, or when its time is up.  The number of calls per run
-is fixed and never depends on how fast a player seems to be.
+Sampling ends when the interval of their ratio is within ±1 %, or when its time is up.  All runs of a case have the same
+number of calls.  On a GPU, the pace of the anchor, or of B in `pullrank duel`, decides it (`calls_per_window`).
 
 Idle players (I) do nothing with inputs of the same shapes, and so measure the cost of a window apart from the kernel.
 The lower quartile of one's windows is the overhead, which is subtracted from every window of its pair.  Each pair has
 an idle player of its own, so the interval of the ratio includes the overhead's scatter, but not the bias of a quartile.
-It never plays right after the submission, which might leave work behind.  A player without any overhead would gain
+That player never follows the submission, which might leave work behind.  A player without any overhead would gain
 exactly that much, so the overhead is also the bound.
 
 In a duel and on a GPU, idle players play first (`early_overhead`).  In a duel, both sides lose the same overhead, and

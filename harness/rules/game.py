@@ -23,7 +23,7 @@ from harness.records.counters import Counters
 from harness.records.errors import JudgeError, PullRankError, TaskError
 from harness.records.fields import MAX_MESSAGE, CaseKind, Mode
 from harness.records.judgement import CaseResult
-from harness.records.stats import LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, score
+from harness.records.stats import MIN_PAIRS, RETRY_S, score
 from harness.records.times import Duel, Forfeit
 from harness.records.verdict import Foul, Verdict
 from harness.referee import sampling
@@ -266,7 +266,7 @@ class Game:
 
     def _may_try_again(self, seconds: float) -> bool:
         """Whether there is time for another duel, and the sandbox can still start players."""
-        return seconds < LONGEST_EXTENDED_DUEL_S / 3 and not self.context.sandbox.is_spent
+        return seconds < RETRY_S and not self.context.sandbox.is_spent
 
 
 class Match:

@@ -46,7 +46,8 @@ ENVIRONMENT = {
     "XDG_CACHE_HOME": "/cache/xdg",
     "PULLRANK_BUILD": "/cache/build",
     # glibc returns freed memory by thresholds that adapt to recent frees: the same kernel took 1.4 or 6 ms, depending
-    # on the call's number.  With fixed, maximal thresholds, a player warms up once and stays warm.
+    # on the call's number.  With fixed, maximal thresholds, a player keeps blocks of up to 32 MiB: it warms up once and
+    # stays warm.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(64 << 20),

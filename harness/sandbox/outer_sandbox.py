@@ -1,7 +1,8 @@
 """Run an untrusted program in an outer sandbox in which it can start a sandbox of its own.
 
-stdin, network, home, environment    none
-file system                          interpreter and libraries, the given files, a /tmp of limited size; nothing else
+stdin, network, home                 none
+environment                          only what the players' sandbox sets
+file system                          system, interpreter, libraries, the given files, a /tmp of limited size
 other processes, the host's users    hidden
 stdout                               kept up to a limit; stderr is read only for the reason of a failure
 time                                 limited; then everything inside is killed

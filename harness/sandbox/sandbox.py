@@ -4,8 +4,9 @@
         with sandbox.start_player(entry) as player:
             player.send(...); player.answer(deadline, late); player.stop(); player.resume()
 
-bubblewrap is the outer sandbox: user, pid, net, ipc, uts and cgroup namespaces, a file system with only the interpreter
-and the libraries, an empty environment.  It never starts as root: root in its user namespace would be root on the host.
+bubblewrap is the outer sandbox: user, pid, net, ipc, uts and cgroup namespaces, a file system with only the system's
+programs and libraries and the interpreter's, an environment of our own.  It never starts as root: root in its user
+namespace would be root on the host.
 Inside it, the warm parent (`zygote`) forks players, each in an inner sandbox of its own (`inner_sandbox`).
 """
 

@@ -64,8 +64,8 @@ def duel(
     """Play two files against each other and say whether one is faster.
 
     Both must pass the tests. Then they take turns in A-B-B-A blocks of fresh processes, on every benchmark that
-    counts, until the duel is decided or has played 64 blocks. Every output is checked. The same rules decide between
-    a challenger and a board's leader.
+    counts, until the duel is decided, has played 64 blocks, or has no time for more. Every output is checked. The same
+    rules decide between a challenger and a board's leader.
 
     Example: pullrank duel mine.py theirs.py --task vectoradd
     """

@@ -116,7 +116,7 @@ def profile(kernel: str | None, launch_skip: int | None, launch_count: int | Non
 @click.command()
 @_judging
 def rank(**options: Any) -> int:
-    """Judge a file as on the leaderboard: secret seeds, sampled until stable.
+    """Judge a file as on the leaderboard: secret seeds, six pairs of runs or more.
 
     Example: pullrank rank kernel.py --task vectoradd --json --out judgement.json
     """

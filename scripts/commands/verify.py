@@ -42,7 +42,7 @@ class VerifyError(PullRankError):
 @in_sandbox
 @as_json_too
 def verify(judgement: str, file: Path | None, task_dir: Path | None, sandbox: str, as_json: bool) -> int:
-    """Replay a judgement on its own seeds and compare the results.
+    """Replay a judgement's tests and benchmarks on its own seeds, and compare.
 
     FILE_OR_URL is a judgement's JSON file or the address of a submission's page on a published site. Exits with 0 if
     all verdicts are the same on the same inputs, 1 if not, and 3 if judging failed here. Outputs may differ within the

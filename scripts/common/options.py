@@ -40,7 +40,7 @@ in_sandbox = click.option(
     "--sandbox",
     type=click.Choice(["auto", "bubblewrap", "none"]),
     default="auto",
-    help="The sandbox. `none` is for your own code only, and never ranks.",
+    help="The sandbox. `none` is for your own code only: no competition ranks it.",
 )
 
 

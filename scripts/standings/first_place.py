@@ -204,7 +204,7 @@ class Contest:
 def _is_without_result(duel: Duel) -> bool:
     """Whether a duel showed neither side to be faster: one more might be won by luck.
 
-    If there was no time for more than the first blocks, it does not count: the next would have no time, either.
+    A duel of the first blocks alone does not count: if there was no time for more, the next would have none, either.
     """
     return duel.cases[0].blocks > DUEL_LOOKS[0] and not duel.won and not is_faster(duel.ratio.inverse)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from harness.records.errors import PullRankError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
-from harness.records.stats import DRAWN_OUT, LONGEST_EXTENDED_DUEL_S, MIN_PAIRS
+from harness.records.stats import DRAWN_OUT, LONGEST_EXTENDED_DUEL_S, MIN_PAIRS, RETRY_S
 from harness.task.bundle import sha256
 from harness.task.submission import MAX_BYTES, Champion, Submission
 from harness.task.task import Board, Task
@@ -197,8 +197,8 @@ def minutes_for(board: Board, mode: Mode, *, dueled: bool) -> int:
     if mode is Mode.PROFILE and board.gpu != "CPU":
         seconds += limits.benchmark_timeout_s  # again, under the vendor's profiler
     if dueled:
-        # A champion that fails may build and play once more, if it fails within a third of the longest duel.
-        seconds += 2 * limits.compile_timeout_s + LONGEST_EXTENDED_DUEL_S / 3
+        # A champion that fails early may build and play once more.
+        seconds += 2 * limits.compile_timeout_s + RETRY_S
         seconds += DRAWN_OUT * max(limits.ranked_timeout_s, LONGEST_EXTENDED_DUEL_S) + 2 * board.duel_imports_s
         seconds += LONGEST_EXTENDED_DUEL_S  # what the champion's imports may take beyond the challenger's
     return min(_MAX_MINUTES, math.ceil(seconds / 60) + _SPARE_MINUTES)
