@@ -29,6 +29,7 @@ from scripts.standings.case_times import nominal_times
 from scripts.standings.eligibility import counted, ranking
 from scripts.standings.first_place import Contest, Record, author_key
 from scripts.standings.rows import Row, rows_of
+from scripts.standings.ties import RankingTime, are_ahead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +145,24 @@ class Podium:
 def podiums(
     board: Board, judgements: Sequence[Judgement], removed: Mapping[str, Moderation] | None = None, places: int = 3
 ) -> Iterator[Podium]:
-    """The changes of a board's first places, in ledger order; arguments as for `standings`."""
+    """The changes of a board's first places, in ledger order; arguments as for `standings`.
+
+    Most judgements change the time of one author only, who is behind all these places before and after.  They change
+    no place there, so the rows need no new order.
+    """
     contest = Contest(board, nominal_times(counted(board, judgements), board.ranking_by), removed)
     former: tuple[Row, ...] = ()
+    first, others = None, list[RankingTime]()
     for judgement in ranking(board, judgements):
+        login = judgement.submission.login
+        was_behind = are_ahead(others, contest.find(login))
         contest.add(judgement)
+        champion = contest.champion.standing if contest.champion else None
+        if was_behind and champion is first and are_ahead(others, contest.find(login)):
+            continue
         rows = tuple(row for row in rows_of(contest, places) if not row.provisional)
+        placed = [author for row in rows[1:] if (author := contest.find(row.login))] if len(rows) == places else []
+        first, others = champion, [RankingTime.of(author, rows[0].score_us.value) for author in placed]
         if [(row.login, row.digest) for row in rows] != [(row.login, row.digest) for row in former]:
             yield Podium(judgement=judgement, rows=rows, former=former)
             former = rows
