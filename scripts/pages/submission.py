@@ -188,7 +188,8 @@ def _page(
 ) -> tuple[str, str]:
     board, newest = table.board, entry.judgements[-1]
     source = site.sources(newest)
-    ahead = ahead_of(table.rows[entry.place.rank - 1], table.rows) if entry.place else None
+    row = table.rows[entry.place.rank - 1] if entry.place else None
+    ahead = ahead_of(row, table.rows) if row else None
     rivals = _rivals(table, summary, entry, ahead)
     crowning = _crowning(table, summary, entry)
     dueled = crowning or next((one for one in reversed(entry.judgements) if one.duel), None)
@@ -201,7 +202,7 @@ def _page(
         board=board,
         entry=entry,
         summary=summary,
-        standing=table.find_row(entry.login),
+        standing=row or table.find_row(entry.login),
         ahead=ahead,
         judgement=newest,
         rivals=rivals,

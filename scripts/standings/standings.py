@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval, score
@@ -29,7 +29,7 @@ from scripts.standings.case_times import nominal_times
 from scripts.standings.eligibility import counted, ranking
 from scripts.standings.first_place import Contest, Record, author_key
 from scripts.standings.rows import Row, rows_of
-from scripts.standings.ties import RankingTime, are_ahead
+from scripts.standings.ties import RankingTime, are_ahead, in_bands
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +160,12 @@ def podiums(
         champion = contest.champion.standing if contest.champion else None
         if was_behind and champion is first and are_ahead(others, contest.find(login)):
             continue
-        rows = tuple(row for row in rows_of(contest, places) if not row.provisional)
-        placed = [author for row in rows[1:] if (author := contest.find(row.login))] if len(rows) == places else []
-        first, others = champion, [RankingTime.of(author, rows[0].score_us.value) for author in placed]
-        if [(row.login, row.digest) for row in rows] != [(row.login, row.digest) for row in former]:
+        placed = [author for _, author in islice(in_bands(contest.authors, contest.champion), places)]
+        settled = [author for author in placed if author is contest.champion or not author.standing.is_provisional]
+        first, least_us = champion, champion.score_us.value if champion else 0.0
+        others = [RankingTime.of(author, least_us) for author in settled[1:]] if len(settled) == places else []
+        files = [author.standing for author in settled]
+        if [(file.login, file.digest) for file in files] != [(row.login, row.digest) for row in former]:
+            rows = tuple(row for row in rows_of(contest, places) if not row.provisional)
             yield Podium(judgement=judgement, rows=rows, former=former)
             former = rows
