@@ -36,6 +36,7 @@ from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from scripts.competition.repository import ROOT
+from scripts.competition.settings import SETTINGS, load_settings
 from scripts.ledger.moderation import KnownAccount
 from scripts.ledger.request import Ending, EndState, Request, make_id
 
@@ -61,12 +62,13 @@ class Cost:
 
 @click.command()
 @click.option("--facts", default=FACTS, show_default=True, help="Number of facts in the large ledger.")
+@click.option("--boards", default=BOARDS, show_default=True, help="Number of boards in the large ledger.")
 @click.option("--install", is_flag=True, help="Time the installation of the hosted jobs' packages instead.")
 @click.option("--repetitions", default=7, show_default=True, help="With --install: how often.")
-def main(facts: int, install: bool, repetitions: int) -> None:
+def main(facts: int, boards: int, install: bool, repetitions: int) -> None:
     """Count the requests of the workflows' commands and time them.
 
-    Example: python -m benchmarks.github --facts 1000
+    Example: python -m benchmarks.github --facts 31000 --boards 1
     """
     sys.path.insert(0, str(ROOT))
     console = Console()
@@ -82,11 +84,11 @@ def main(facts: int, install: bool, repetitions: int) -> None:
         console.print(_table("A first submission, in a new competition", bench.costs))
     console.print(_requests_table())
     with _competition() as bench:
-        size = bench.fill(facts)
+        size = bench.fill(facts, boards)
         bench.play(bench.scene.honest(ratio=0.4))
         bench.reconcile()
         console.print(
-            _table(f"The same with a ledger of {facts:,} facts on {BOARDS} boards, {size / 1e6:.1f} MB", bench.costs)
+            _table(f"The same with a ledger of {facts:,} facts, boards: {boards}, {size / 1e6:.1f} MB", bench.costs)
         )
 
 
@@ -139,9 +141,9 @@ class Bench:
         self.scene.world.finish_run(self.scene.world.start_run("reconcile.yml", "schedule"), "success")
         self.cost_of("reconcile", self.scene.reconcile)
 
-    def fill(self, facts: int) -> int:
+    def fill(self, facts: int, boards: int) -> int:
         """Add facts of other authors to the ledger: requests, endings and judgements.  Return their size in bytes."""
-        files = dict(_facts_of_others(facts))
+        files = dict(_facts_of_others(facts, boards))
         stream = [b"commit refs/heads/ledger\ncommitter Bench <bench@localhost> 0 +0000\ndata 0\n\n"]
         for path, content in files.items():
             stream.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
@@ -181,15 +183,15 @@ def _run(arguments: tuple[str, ...]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _facts_of_others(wanted: int) -> Iterator[tuple[str, bytes]]:
+def _facts_of_others(wanted: int, boards: int) -> Iterator[tuple[str, bytes]]:
     """Files of a ledger: accounts, requests, endings and judgements of many authors on several boards."""
-    facts = (fact for number in count() for fact in _facts_of(number).items())
+    facts = (fact for number in count() for fact in _facts_of(number, boards).items())
     return ((str(path), text.encode()) for path, text in islice(facts, wanted))
 
 
-def _facts_of(number: int) -> dict[Path | None, str]:
+def _facts_of(number: int, boards: int) -> dict[Path | None, str]:
     """The facts of one ranked judging: the author's account if it is new, the request, its ending, the judgement."""
-    request = _request(number)
+    request = _request(number, boards)
     at, known = (
         request.asked_at,
         KnownAccount(user_id=request.user_id, login=request.login, first_seen=request.asked_at),
@@ -208,7 +210,7 @@ def _facts_of(number: int) -> dict[Path | None, str]:
     }
 
 
-def _request(number: int) -> Request:
+def _request(number: int, boards: int) -> Request:
     pull_request, head_sha = 1000 + number, f"{number:040x}"
     return Request(
         id=make_id(pull_request, head_sha, "CPU", Mode.RANKED),
@@ -217,7 +219,7 @@ def _request(number: int) -> Request:
         pull_request=pull_request,
         head_sha=head_sha,
         blob_sha=head_sha,
-        task=f"task{number % BOARDS}" if number % BOARDS else "vectoradd",
+        task=f"task{number % boards}" if number % boards else "vectoradd",
         gpu="CPU",
         mode=Mode.RANKED,
         digest=f"{number:064x}",
@@ -228,10 +230,14 @@ def _request(number: int) -> Request:
 
 @cache
 def _template() -> Judgement:
-    """A judgement to copy, because creating one takes a while."""
-    from tests.competition import judgement_of
+    """A judgement of real size to copy, because creating one takes a while."""
+    from tests.competition import the_board
+    from tests.season.cast import MadeUpFile
+    from tests.season.stage import BoardSeason
 
-    return judgement_of(_request(0), "", ratio=0.9)
+    file = MadeUpFile(login="user0", user_id=1, number=1, text="", language="Triton", quality=0.5)
+    board = BoardSeason(load_settings(ROOT / SETTINGS), the_board(), began_anew=False)
+    return board.judge(file, datetime(2026, 11, 1, tzinfo=UTC), moment=0.5)
 
 
 # Requests for one board, for several kinds of pull requests.

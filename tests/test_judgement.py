@@ -143,6 +143,19 @@ def test_a_forfeited_duel_is_written_and_read_back() -> None:
     assert "forfeit" not in NEWEST_JUDGEMENT.to_json(), "files of earlier versions stay the same"
 
 
+def test_a_judgement_without_samples_has_the_same_times() -> None:
+    whole = sample(duel=duel())
+    light = whole.without_samples()
+    for old, new in zip(whole.benchmarks, light.benchmarks, strict=True):
+        assert old.timing and new.timing and (new.time_us, new.timing.ratio) == (old.time_us, old.timing.ratio)
+        assert new.timing.pair_ratios == old.timing.pair_ratios
+        assert all(len(run.samples_us) == 1 for run in (*new.timing.submission, *new.timing.anchor))
+    assert whole.duel and light.duel
+    assert [one.block_times_us for one in light.duel.cases] == [one.block_times_us for one in whole.duel.cases]
+    assert light.checksum == whole.checksum and light.submission == whole.submission
+    assert Judgement.from_json(light.to_json()).cases == light.cases, "a valid judgement"
+
+
 def test_by_methods_2_to_4_all_samples_of_a_stalled_run_count_but_an_anchor_cannot_stall() -> None:
     still = [Run(order=n, warmups_us=(), samples_us=(10.0,) * 5, seeds=(n,) * 5, **TRIMMED) for n in range(2)]
     stalled = still[0].model_copy(update={"estimator": "mean", "samples_us": (10.0,) * 4 + (1e6,)})

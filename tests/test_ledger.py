@@ -29,6 +29,7 @@ from scripts.ledger.moderation import Action, KnownAccount, Moderation
 from scripts.ledger.request import Ending, EndState, Request, Spent, make_id
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
+SAMPLE = Path(__file__).parent / "judgements" / "v1.json"
 
 
 def judged(login: str = "ada", minute: int = 0, **rest: Any) -> Judgement:
@@ -51,6 +52,13 @@ def judged(login: str = "ada", minute: int = 0, **rest: Any) -> Judgement:
 
 def minutes(ledger: Ledger, **filters: str) -> list[int]:
     return [one.finished_at.minute for one in ledger.judgements(**filters).judgements]
+
+
+def test_judgements_are_read_without_their_samples_if_these_are_not_wanted(tmp_path: Path) -> None:
+    ledger, judgement = Ledger(tmp_path), Judgement.from_json(SAMPLE.read_bytes())
+    ledger.append(judgement, "r1")
+    assert ledger.judgements().judgements == (judgement,)
+    assert ledger.judgements(samples=False).judgements == (judgement.without_samples(),) != (judgement,)
 
 
 def test_an_appended_judgement_can_be_read_back(tmp_path: Path) -> None:

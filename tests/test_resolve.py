@@ -525,7 +525,10 @@ def test_a_baseline_duels_nobody(scene):
     baseline = Baseline(name="torch.add", path=Path("add.py"), digest=hashlib.sha256(SOURCE).hexdigest())
     asked = scene.ask()
     with Fork(scene.server.git_url) as fork:
-        find = partial(find_champion, ledger=scene.ledger, request=asked, source=SOURCE, fork=fork, root=ROOT)
+        judged = scene.ledger.judgements().judgements
+        find = partial(
+            find_champion, judgements=judged, ledger=scene.ledger, request=asked, source=SOURCE, fork=fork, root=ROOT
+        )
         fork.changes(asked.head_sha)
         assert find(task.board("CPU")) is not None
         assert find(replace(task, baselines=(baseline,)).board("CPU")) is None

@@ -23,6 +23,7 @@ from harness.task.task import Baseline, Board, Task
 from scripts.announce.board_news import results_of
 from scripts.announce.news import NewsKind
 from scripts.bot.reconcile.judged_again import find_due_rows, find_provisional_rows
+from scripts.ledger.moderation import hold
 from scripts.standings import author_files
 from scripts.standings.case_times import MAX_POOLED
 from scripts.standings.roofline import NO_ROOFLINE
@@ -979,6 +980,47 @@ def seconds_to_rank(history: list[Judgement]) -> float:
     began = time.process_time()
     assert len(standings(board(1024, 2048, 4096), history).rows) == 250
     return time.process_time() - began
+
+
+def random_season(dice: random.Random, on: Board) -> list[Judgement]:
+    """A season of close and uncertain times: new files and old ones, and duels that even slower files may win."""
+    first, spread = ("user0", "first"), dice.choice([0.03, 0.1])
+    files, told = [first], [judged(Event(*first, 0.5), 0, on)]
+    for minute in range(1, dice.choice([10, 40])):
+        file = dice.choice(files) if dice.random() < 0.4 else (f"user{dice.randrange(9)}", f"file{minute}")
+        opponent = first if dice.random() < 0.8 else dice.choice(files)
+        asked = (*opponent, dice.choice([0.9, 0.95, 1.0])) if file[0] != opponent[0] and dice.random() < 0.5 else None
+        noise = dice.choice([0.0001, 0.003, 0.03, 0.2])
+        told.append(judged(Event(*file, 0.5 * math.exp(dice.gauss(0, spread)), asked, noise), minute, on))
+        files.append(file)
+        first = file if asked and opponent == first and asked[2] < 0.99 and noise < 0.1 else first
+    return [Judgement.from_json(one.to_json()) for one in told]
+
+
+def test_podiums_are_all_that_the_standings_had_in_their_first_places() -> None:
+    dice, on, full = random.Random(4), board(), 0
+    for _ in range(40):
+        told = random_season(dice, on)
+        gone = [hold(one, "Is this right?", by=1, at=START) for one in told if dice.random() < 0.05]
+        removed = {one.judgement: one for one in gone if one.judgement}
+        settled = [
+            [(row.login, row.digest) for row in standings(on, told[:played], removed).rows if not row.provisional][:3]
+            for played in range(len(told) + 1)
+        ]
+        podia = [[(row.login, row.digest) for row in one.rows] for one in podiums(on, told, removed)]
+        assert podia == [now for before, now in pairwise(settled) if now != before]
+        full += sum(len(rows) == 3 for rows in podia)
+    assert full > 100
+
+
+def test_a_judgement_without_samples_ranks_as_with_them() -> None:
+    dice, on = random.Random(5), board(1024, 2048, ranking_by="mean")
+    for _ in range(5):
+        told = random_season(dice, on)
+        with_samples, without = standings(on, told), standings(on, [one.without_samples() for one in told])
+        assert [row.facts for row in without.rows] == [row.facts for row in with_samples.rows]
+        assert without.scores_us == with_samples.scores_us and without.undecided == with_samples.undecided
+        assert [one.gain for one in without.records] == [one.gain for one in with_samples.records]
 
 
 def boards_of_scores(number: int) -> Iterator[tuple[random.Random, list[Any], Any]]:

@@ -96,6 +96,11 @@ class Run(Model):
             found = self.__dict__["_time_us"] = _ESTIMATES[self.estimator](self.samples_us)
         return float(found)
 
+    def without_samples(self) -> Self:
+        """A run of the same time, which is its only sample."""
+        only, seed = (self.time_us,), self.seeds[-1:]
+        return self.model_construct(_OF_EACH_RUN, order=self.order, warmups_us=(), samples_us=only, seeds=seed)
+
     @model_validator(mode="after")
     def _has_a_seed_per_call(self) -> Self:
         if len(self.seeds) != len(self.warmups_us) + len(self.samples_us):
@@ -104,6 +109,9 @@ class Run(Model):
             raise ValueError("all samples of a run count only if one of them stalls")
         return self
 
+
+_OF_EACH_RUN = {"order", "warmups_us", "samples_us", "seeds"}
+"""The fields of a run without samples.  One set for all: pydantic's own would take more memory than the rest of it."""
 
 _ESTIMATES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "median": median,
@@ -149,6 +157,11 @@ class Timing(Model):
             ratio=ratio_interval(pair_ratios(submission, anchor)),
             **rest,
         )
+
+    def without_samples(self) -> Self:
+        """The same times, bounds and notes."""
+        submission, anchor = _without_samples(self.submission), _without_samples(self.anchor)
+        return self.model_copy(update={"submission": submission, "anchor": anchor, "gpu": ()})
 
     @property
     def pair_ratios(self) -> tuple[float, ...]:
@@ -239,6 +252,10 @@ class DuelCase(Model):
         """Challenger's and champion's time per block: the geometric mean of two runs each."""
         return list(zip(_means_of_two(self.challenger), _means_of_two(self.champion), strict=True))
 
+    def without_samples(self) -> Self:
+        challenger, champion = _without_samples(self.challenger), _without_samples(self.champion)
+        return self.model_copy(update={"challenger": challenger, "champion": champion, "gpu": ()})
+
     @property
     def ratio(self) -> Interval:
         """Challenger / champion over the blocks of this benchmark."""
@@ -289,6 +306,10 @@ class Forfeit(Model):
         if self.verdict in (Verdict.ACCEPTED, Verdict.JUDGING_ERROR):
             raise ValueError(f"a champion does not lose a duel by {self.verdict}")
         return self
+
+
+def _without_samples(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    return tuple([run.without_samples() for run in runs])
 
 
 def _require_state_per_run(states: Sequence[GpuState], *sides: Sequence[Run]) -> None:

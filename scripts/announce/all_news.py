@@ -36,7 +36,7 @@ def gather(
     ends: defaultdict[str, dict[str, Standing]] = defaultdict(dict)
     for place, paths in ledger.files_by_board([]):
         if board := boards.pop(place, None):
-            judgements = ledger.read_judgements(paths).judgements
+            judgements = ledger.read_judgements(paths, samples=False).judgements
             removed = decisions.removed(judgements)
             found += results_of(board, judgements, removed, decisions.absences)
             is_judged = board.gpu in gpus

@@ -66,7 +66,7 @@ class LedgerSource:
         return _best_first(boards, login)
 
     def machines(self, gpu: str) -> list[MachineFacts]:
-        contents = self._ledger.judgements()
+        contents = self._ledger.judgements(samples=False)
         self.faults += contents.faults
         found = {}
         for one in sorted(contents.judgements, key=attrgetter("finished_at")):
@@ -86,7 +86,7 @@ class LedgerSource:
         return shown(task, self._machines, self._ledger)
 
     def _rank(self, board: Board) -> BoardFacts:
-        contents = self._ledger.judgements(board.task.name, board.gpu)
+        contents = self._ledger.judgements(board.task.name, board.gpu, samples=False)
         self.faults += contents.faults
         removed = self._moderated.removed(contents.judgements)
         out = taken_out_of(contents.judgements, self._moderated)

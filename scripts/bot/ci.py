@@ -141,7 +141,8 @@ def resolve_command(out: Path) -> None:
     ):
         asked = require_request(branch.ledger, request_id).request
         first = origins_of(asked.task, asked.fingerprint or "none")
-        branch.check_out(either(boards([(asked.task, asked.gpu)]), account_of(asked.user_id, asked.login), first))
+        board = boards([(asked.task, asked.gpu)] if asked.is_ranked else [])
+        branch.check_out(either(board, account_of(asked.user_id, asked.login), first))
         settings, root = context.settings, context.root
         done = resolve(request_id, out, fork=fork, ledger=branch.ledger, settings=settings, root=root)
         check = _show_running(asked, context.run_url(int(run_id)), context.github) if done.digest else {}

@@ -134,11 +134,11 @@ class Ledger:
             if not isinstance(error, FileNotFoundError) or folder.is_symlink():
                 raise LedgerError(f"{folder}: cannot be read: {error.strerror}") from None
 
-    def judgements(self, task: str | None = None, gpu: str | None = None) -> LedgerContents:
-        """All judgements, or those of one task, one GPU, or both; files that are no judgements are faults."""
+    def judgements(self, task: str | None = None, gpu: str | None = None, *, samples: bool = True) -> LedgerContents:
+        """All judgements, or those of one task, one GPU, or both; arguments and faults as for `read_judgements`."""
         faults: list[LedgerFault] = []
         paths = [path for path in find_files(self.path, "judgements", faults) if _may_concern(path, task, gpu)]
-        contents = self.read_judgements(paths)
+        contents = self.read_judgements(paths, samples=samples)
         faults = [fault for fault in faults if _may_concern(fault.path, task, gpu)]
         return replace(contents, faults=(*faults, *contents.faults))
 
@@ -151,8 +151,12 @@ class Ledger:
         """The GPUs that have judgements of a task."""
         return {path.parts[2] for path in find_files(self.path, f"judgements/{task}", []) if len(path.parts) > 3}
 
-    def read_judgements(self, paths: Iterable[Path]) -> LedgerContents:
-        """The judgements in these files of the ledger; a file that is no judgement is a fault."""
+    def read_judgements(self, paths: Iterable[Path], *, samples: bool = True) -> LedgerContents:
+        """The judgements in these files of the ledger; a file that is no judgement is a fault.
+
+        Args:
+            samples: whether to keep the samples of runs: see `Judgement.without_samples`.
+        """
         found: list[tuple[Judgement, Path]] = []
         faults: list[LedgerFault] = []
         places: dict[str, Path] = {}
@@ -162,7 +166,7 @@ class Ledger:
                 first = places.setdefault(judgement.checksum, path)
                 if first != path:
                     raise JudgementError(f"the same judgement as {first}")
-                found.append((judgement, path))
+                found.append((judgement if samples else judgement.without_samples(), path))
             except (FactError, JudgementError) as error:
                 faults.append(LedgerFault(path=path, reason=str(error)))
         found.sort(key=lambda pair: (pair[0].finished_at, pair[1]))

@@ -91,7 +91,7 @@ def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> l
             f"{what!r} does not name a judgement: write TASK/GPU/LOGIN for an author's ranked file, a judgement's "
             "checksum (at least 8 digits), or its path in the ledger"
         )
-    matches = [one for one in ledger.judgements().judgements if one.checksum.startswith(checksum)]
+    matches = [one for one in ledger.judgements(samples=False).judgements if one.checksum.startswith(checksum)]
     if len(matches) != 1:
         many = "several judgements match; write more digits" if matches else "no judgement has this checksum"
         raise ModerationError(f"{checksum}: {many}")
@@ -101,7 +101,7 @@ def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> l
 def _with_their_file(judgement: Judgement, ledger: Ledger) -> list[Judgement]:
     """The judgement, or if a decision is about its file, all judgements of the file with a decision."""
     now = Moderated.after(ledger.moderations())
-    judgements = ledger.judgements(judgement.task, judgement.gpu).judgements
+    judgements = ledger.judgements(judgement.task, judgement.gpu, samples=False).judgements
     if file_of(judgement) not in now.removed_files(judgements):
         return [judgement]
     decided = now.held | now.disqualified
@@ -124,7 +124,7 @@ def _of_author(action: Action, board: Board, login: str, digest: str, ledger: Le
     With a `digest`, only those of the file whose SHA-256 begins with it.
     """
     now = Moderated.after(ledger.moderations())
-    judgements = ledger.judgements(board.task.name, board.gpu).judgements
+    judgements = ledger.judgements(board.task.name, board.gpu, samples=False).judgements
     place = f"{board.task.name} / {board.gpu}"
     own = [one for one in judgements if one.submission.login.lower() == login.lower()]
     own = [one for one in own if one.submission.digest.startswith(digest)]

@@ -160,7 +160,7 @@ def _page(
         board=board,
         entry=entry,
         summary=summary,
-        standing=table.find_row(row.login),
+        standing=row if entry.place else table.find_row(row.login),
         ahead=ahead,
         judgement=newest,
         rivals=rivals,

@@ -78,6 +78,8 @@ class Contest:
         self._authors: dict[str, AuthorFiles] = {}
         self._removed = removed or {}
         self._removed_files: dict[str, AuthorFiles] = {}
+        self._unbeaten: PooledFile | None = None
+        """Without duels: the champion's file that no author beat, but for later judgements."""
         self._above: list[AuthorFiles] = []
         """Authors whose removed files took first place after the champion did, each from the one before."""
         self.undecided: Counter[tuple[str, str]] = Counter()
@@ -88,6 +90,9 @@ class Contest:
     @property
     def authors(self) -> Iterator[AuthorFiles]:
         return iter(self._authors.values())
+
+    def find(self, login: str) -> AuthorFiles | None:
+        return self._authors.get(author_key(login))
 
     def add(self, judgement: Judgement) -> None:
         self._add(judgement)
@@ -114,7 +119,7 @@ class Contest:
         if won:
             del self._above[: won.place]
         if self.champion and not self.has_duels:
-            self._crown_the_best(self.champion, judgement)
+            self._crown_the_best(self.champion, author, judgement)
 
     def _add_removed(self, judgement: Judgement, decision: Moderation) -> None:
         """Note whether a judgement that does not count took first place.  A maintainer's decision voids its duel."""
@@ -170,10 +175,11 @@ class Contest:
             return max(0.0, 1 - file.score_us.value / self.records[-1].score_us.value)
         return None if isinstance(won.duel, Forfeit) else 1 - won.duel.ratio.value
 
-    def _crown_the_best(self, champion: AuthorFiles, cause: Judgement) -> None:
+    def _crown_the_best(self, champion: AuthorFiles, judged: AuthorFiles, cause: Judgement) -> None:
         """Without duels, an author who beats the champion takes first place, even if only pooling changed the times."""
         first = champion.standing.score_for_ties
-        settled = (one for one in self.authors if not one.standing.is_provisional)
+        is_same, self._unbeaten = champion.standing is self._unbeaten, champion.standing
+        settled = (one for one in ([judged] if is_same else self.authors) if not one.standing.is_provisional)
         better = [one for one in settled if beats(one.standing.score_us, first)]
         if better:
             best = min(better, key=lambda one: one.standing.score_us.value)

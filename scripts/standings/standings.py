@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from harness.records.judgement import Judgement
 from harness.records.stats import Interval, score
@@ -29,6 +29,7 @@ from scripts.standings.case_times import nominal_times
 from scripts.standings.eligibility import counted, ranking
 from scripts.standings.first_place import Contest, Record, author_key
 from scripts.standings.rows import Row, rows_of
+from scripts.standings.ties import RankingTime, are_ahead, in_bands
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +145,27 @@ class Podium:
 def podiums(
     board: Board, judgements: Sequence[Judgement], removed: Mapping[str, Moderation] | None = None, places: int = 3
 ) -> Iterator[Podium]:
-    """The changes of a board's first places, in ledger order; arguments as for `standings`."""
+    """The changes of a board's first places, in ledger order; arguments as for `standings`.
+
+    Most judgements change the time of one author only, who is behind all these places before and after.  They change
+    no place there, so the rows need no new order.
+    """
     contest = Contest(board, nominal_times(counted(board, judgements), board.ranking_by), removed)
     former: tuple[Row, ...] = ()
+    first, others = None, list[RankingTime]()
     for judgement in ranking(board, judgements):
+        login = judgement.submission.login
+        was_behind = are_ahead(others, contest.find(login))
         contest.add(judgement)
-        rows = tuple(row for row in rows_of(contest, places) if not row.provisional)
-        if [(row.login, row.digest) for row in rows] != [(row.login, row.digest) for row in former]:
+        champion = contest.champion.standing if contest.champion else None
+        if was_behind and champion is first and are_ahead(others, contest.find(login)):
+            continue
+        placed = [author for _, author in islice(in_bands(contest.authors, contest.champion), places)]
+        settled = [author for author in placed if author is contest.champion or not author.standing.is_provisional]
+        first, least_us = champion, champion.score_us.value if champion else 0.0
+        others = [RankingTime.of(author, least_us) for author in settled[1:]] if len(settled) == places else []
+        files = [author.standing for author in settled]
+        if [(file.login, file.digest) for file in files] != [(row.login, row.digest) for row in former]:
+            rows = tuple(row for row in rows_of(contest, places) if not row.provisional)
             yield Podium(judgement=judgement, rows=rows, former=former)
             former = rows

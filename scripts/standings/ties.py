@@ -72,6 +72,16 @@ class RankingTime(NamedTuple):
         return other.value - self.value >= margin(self.error, other.guard)
 
 
+def are_ahead(places: Sequence[RankingTime], author: AuthorFiles | None) -> bool:
+    """Whether each of these rows, at least one, is ahead of an author's, because it beats it or that one has no place.
+
+    Each also beats all that the author's row beats: two margins together are wider than one.
+    """
+    if not author or author.standing.is_provisional:
+        return bool(places)
+    return bool(places) and all(one.beats(RankingTime.of(author)) for one in places)
+
+
 def in_bands(authors: Iterable[AuthorFiles], champion: AuthorFiles | None) -> Iterator[tuple[int, AuthorFiles]]:
     """Authors in their order, each with the number of the band."""
     first = [RankingTime.of(champion)] if champion else []

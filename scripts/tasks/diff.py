@@ -126,7 +126,7 @@ def _change(name: str, gpu: str, was: Board | None, now: Board | None, ledger: L
 def _rows(board: Board | None, ledger: Ledger | None) -> tuple[str, ...]:
     if not board or not ledger:
         return ()
-    judgements = ledger.judgements(board.task.name, board.gpu).judgements
+    judgements = ledger.judgements(board.task.name, board.gpu, samples=False).judgements
     removed = Moderated.after(ledger.moderations()).removed(judgements)
     return tuple(row.login for row in standings(board, judgements, removed).rows)
 

@@ -85,12 +85,15 @@ def resolve(
     request = status.request
     if status.ending:
         return Resolution(note=f"{request.id}: already ended: {status.ending.state}")
+    # Only ranked judgings depend on others.  They are read once: those of a large board take seconds.
+    contents = ledger.judgements(request.task, request.gpu, samples=False) if request.is_ranked else None
+    judgements = contents.judgements if contents else ()
     try:
-        task, source = _admit(request, fork, ledger, settings, root)
+        task, source = _admit(request, judgements, fork, ledger, settings, root)
     except Refused as refused:
         return Resolution(note=f"{request.id}: {refused}", refusal=str(refused))
     board = task.board(request.gpu)
-    gpu, champion = settings.gpu(request.gpu), find_champion(board, ledger, request, source, fork, root)
+    gpu, champion = settings.gpu(request.gpu), find_champion(board, judgements, ledger, request, source, fork, root)
     bundle = pack(request.to_json().encode(), task, source, champion, write_judge(out, root), gpu.toolchain)
     (out / "bundle.zip").write_bytes(bundle)
     return Resolution(
@@ -101,7 +104,9 @@ def resolve(
     )
 
 
-def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, root: Path) -> tuple[Task, bytes]:
+def _admit(
+    request: Request, judgements: Sequence[Judgement], fork: Fork, ledger: Ledger, settings: Settings, root: Path
+) -> tuple[Task, bytes]:
     """The task and the file to judge.  Raises Refused with a message for the author."""
     if not (root / "tasks" / request.task / "task.yml").is_file():
         raise Refused(f"The task `{request.task}` no longer exists.")
@@ -121,7 +126,6 @@ def _admit(request: Request, fork: Fork, ledger: Ledger, settings: Settings, roo
     if request.fingerprint and not request.is_rematch:
         # Intake may have heard of an earlier offer later.
         require_first(request.user_id, ledger.origins(task.name, request.fingerprint), competition)
-    judgements = ledger.judgements(request.task, request.gpu).judgements
     if request.is_rematch and not _still_counts(request, moderated.counted(judgements)):
         raise Refused("Its earlier results no longer count.")
     file = file_key(request.task, request.gpu, request.login, sha256(source))
@@ -140,13 +144,19 @@ def _still_counts(request: Request, counted: Sequence[Judgement]) -> bool:
 
 
 def find_champion(
-    board: Board, ledger: Ledger, request: Request, source: bytes, fork: Fork, root: Path
+    board: Board,
+    judgements: Sequence[Judgement],
+    ledger: Ledger,
+    request: Request,
+    source: bytes,
+    fork: Fork,
+    root: Path,
 ) -> Champion | None:
     """The champion that a file must duel if it could be first; None if no duel can be due or that file is gone."""
     digest = sha256(source)
     if not (request.is_ranked and board.task.is_refereed) or board.task.baseline_name(digest):
         return None
-    now, judgements = Moderated.after(ledger.moderations()), ledger.judgements(board.task.name, board.gpu).judgements
+    now = Moderated.after(ledger.moderations())
     table = standings(board, judgements, now.removed(judgements))
     first = table.champion
     if not first or first.login.casefold() == request.login.casefold() or first.digest == digest:

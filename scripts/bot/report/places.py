@@ -9,7 +9,7 @@ Reads the ledger's folder and is otherwise pure: no network, no clock.
 from __future__ import annotations
 
 from enum import Enum, auto
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from harness.records.errors import TaskError
@@ -37,7 +37,7 @@ class LedgerBoards:
         self._ledger, self._root = ledger, root
         moderated = Moderated.after(ledger.moderations())
         self._standings = cache(self._make)
-        self._judged = cache(ledger.judgements)
+        self._judged = cache(partial(ledger.judgements, samples=False))
         self._removed = cache(lambda task, gpu: moderated.removed(self._judged(task, gpu).judgements))
 
     def of(self, board: Board) -> Standings:
