@@ -250,7 +250,7 @@ def _stop(writer: DecisionWriter, ended: Sequence[Request]) -> None:
 
 
 def _publish(writer: DecisionWriter) -> None:
-    """Rebuild the site.  If that fails, the reconciler or the nightly build does it."""
+    """Rebuild the site.  If that fails, the reconciler or the next scheduled build does it."""
     if not writer.github:
         click.echo(f"Rebuild the site to show it: `pullrank site build --ledger {writer.ledger.path}`")
         return

@@ -196,7 +196,7 @@ def _has_workflows(admin: Admin) -> bool:
 
 
 def _publish(admin: Admin) -> None:
-    """Build the site for the first time.  If that fails, the next merge or the nightly build does it."""
+    """Build the site for the first time.  If that fails, the next merge or scheduled build does it."""
     try:
         admin.github.dispatch("publish.yml", {}, admin.default_branch)
     except GitHubError as error:
