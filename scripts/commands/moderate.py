@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scripts.common.git_command import GitError
-from scripts.common.options import PATH, Group, as_json_too, in_repository, options
+from scripts.common.options import PATH, Group, as_json_too, of_maintainers, options
 from scripts.common.terminal import cell, console, table
 from scripts.competition.boards import find_settings
 from scripts.competition.repository import home_of, require_ledger
@@ -49,7 +49,7 @@ _RIGHTS = "for this repository only, with Actions and Contents: read and write"
 
 _in_ledger = options(
     click.option("--ledger", "folder", type=PATH, help="Ledger folder. Default: the branch on GitHub."),
-    in_repository,
+    of_maintainers,
 )
 _deciding = options(
     click.option("--reason", required=True, help="The reason, in a sentence; the site shows it."),
