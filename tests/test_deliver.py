@@ -199,6 +199,18 @@ def test_a_superseded_request_costs_the_machine_time_it_used(scene: Scene, runne
     assert 90 <= first.seconds < 120 if runner else first.seconds == 0
 
 
+def test_a_run_that_somebody_cancelled_by_hand_is_judged_again(scene: Scene) -> None:
+    pull = opened(scene)
+    (run,) = scene.waiting()
+    assert scene.resolve(run) == 0
+    job = scene.world.start_job(run, "judge", "judge-1")
+    scene.world.finish_job(job, "cancelled")
+    assert scene.report(run) == 0
+    again = next(one for one in scene.waiting() if one.id != run.id)
+    scene.evaluate(again, scene.honest())
+    assert pull.merged_at
+
+
 def test_a_rerun_resets_the_count_of_failures(scene: Scene) -> None:
     pull = opened(scene)
     for _ in range(3):

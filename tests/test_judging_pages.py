@@ -23,8 +23,8 @@ from scripts.standings.rows import DUEL_TRIES
 
 ROOT = Path(__file__).parent.parent
 WORDS = {
-    1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 8: "eight", 10: "ten", 15: "fifteen", 16: "sixteen",
-    20: "twenty", 32: "thirty-two", 64: "sixty-four", 1 / 2: "half", 1 / 4: "a quarter", 1 / 5: "a fifth",
+    1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 8: "eight", 9: "nine", 10: "ten", 15: "fifteen",
+    16: "sixteen", 20: "twenty", 32: "thirty-two", 64: "sixty-four", 1 / 2: "half", 1 / 4: "a quarter", 1 / 5: "a fifth",
 }  # fmt: skip
 FIRST, *LATER = stats.DUEL_LOOKS
 OUTER = sampling.SAMPLES // 5

@@ -113,16 +113,20 @@ class LimitKeys(Section):
 
     test_timeout: float | None = _limit("Seconds", "for all tests together.", Limits.test_timeout_s, 86_400)
     benchmark_timeout: float | None = _limit(
-        "Seconds", "for all benchmarks together, in mode benchmark.", Limits.benchmark_timeout_s, 86_400
+        "Seconds", "for all benchmarks together, in mode benchmark or profile.", Limits.benchmark_timeout_s, 86_400
     )
     ranked_timeout: float | None = _limit(
         "Seconds", "for all benchmarks together, in mode ranked.", Limits.ranked_timeout_s, 86_400
     )
-    case_timeout: float | None = _limit("Seconds", "for one call on one case.", Limits.case_timeout_s, 86_400)
+    case_timeout: float | None = _limit(
+        "Seconds", "for one call on one case; a call that may compile may take longer.", Limits.case_timeout_s, 86_400
+    )
     compile_timeout: float | None = _limit(
         "Seconds", "to import and to build a submission.", Limits.compile_timeout_s, 86_400
     )
-    memory_gib: float | None = _limit("GiB", "of memory for a submission.", Limits.memory_gib, 65_536)
+    memory_gib: float | None = _limit(
+        "GiB", "of memory for a submission, at most three quarters of the machine's.", Limits.memory_gib, 65_536
+    )
     gpu_memory_gib: float | None = Field(
         default=None, strict=True, gt=0, le=65_536,
         description="GiB of GPU memory for a submission. Default: everything except what the referee needs.",
@@ -232,7 +236,8 @@ class TaskFile(LimitKeys):
     )
     templates: dict[LineField, FilePath] = Field(
         default_factory=dict,
-        description="Files to start from, by language: {Python: template.py}. Default: template.py if it exists.",
+        description="Files to start from, by language: {Python: template.py}. Default: template.py, or with "
+        "lang: cu template.cu, if it exists.",
     )
     anchor: FilePath | None = Field(
         default=None,

@@ -38,7 +38,8 @@ _STYLES = {"ok": "green", "limited": "yellow", "missing": "red", "optional": "di
 def doctor(as_json: bool, runner: bool, gpu: str | None, site: str | None, ledger: Path | None) -> int:
     """Show what this machine can do and how to install what is missing.
 
-    Exits with 0 if this machine can judge submissions in a sandbox, and with 1 if not.
+    Exits with 1 if this machine cannot judge submissions in a sandbox, or lacks a part that --runner checks; else with
+    0, and always with --board.
 
     Example: pullrank doctor --json
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scripts.common.git_command import GitError
-from scripts.common.options import PATH, Group, as_json_too, in_repository, options
+from scripts.common.options import PATH, Group, as_json_too, of_maintainers, options
 from scripts.common.terminal import cell, console, table
 from scripts.competition.boards import find_settings
 from scripts.competition.repository import home_of, require_ledger
@@ -49,7 +49,7 @@ _RIGHTS = "for this repository only, with Actions and Contents: read and write"
 
 _in_ledger = options(
     click.option("--ledger", "folder", type=PATH, help="Ledger folder. Default: the branch on GitHub."),
-    in_repository,
+    of_maintainers,
 )
 _deciding = options(
     click.option("--reason", required=True, help="The reason, in a sentence; the site shows it."),
@@ -250,7 +250,7 @@ def _stop(writer: DecisionWriter, ended: Sequence[Request]) -> None:
 
 
 def _publish(writer: DecisionWriter) -> None:
-    """Rebuild the site.  If that fails, the reconciler or the nightly build does it."""
+    """Rebuild the site.  If that fails, the reconciler or the next scheduled build does it."""
     if not writer.github:
         click.echo(f"Rebuild the site to show it: `pullrank site build --ledger {writer.ledger.path}`")
         return

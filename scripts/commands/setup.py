@@ -19,7 +19,7 @@ import click
 
 from harness.records.errors import PullRankError
 from scripts.common.git_command import GitError
-from scripts.common.options import in_repository
+from scripts.common.options import of_maintainers
 from scripts.common.terminal import cell, console, table
 from scripts.github.access import NEW_TOKEN, connect, require_repository, require_token, server_url
 from scripts.github.admin import Admin, Hidden, NotInPlan, Unclear
@@ -66,7 +66,7 @@ class SettingFinding:
 
 
 @click.command()
-@in_repository
+@of_maintainers
 @click.option("--check", is_flag=True, help="Change nothing; show each setting's state and where to click.")
 @click.option("--new-app", is_flag=True, help="Print the address at which to register a GitHub App for the bot.")
 @click.option("--app", metavar="CLIENT_ID", help="Let the bot act as this GitHub App, which is installed here.")
@@ -196,7 +196,7 @@ def _has_workflows(admin: Admin) -> bool:
 
 
 def _publish(admin: Admin) -> None:
-    """Build the site for the first time.  If that fails, the next merge or the nightly build does it."""
+    """Build the site for the first time.  If that fails, the next merge or scheduled build does it."""
     try:
         admin.github.dispatch("publish.yml", {}, admin.default_branch)
     except GitHubError as error:

@@ -18,6 +18,9 @@ as_json_too = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 in_repository = click.option(
     "--repo", metavar="OWNER/NAME", help="The repository. Default: the one that this clone or installation came from."
 )
+of_maintainers = click.option(
+    "--repo", metavar="OWNER/NAME", help="The repository. Default: the one that this clone came from."
+)
 
 
 def was_given(name: str) -> bool:

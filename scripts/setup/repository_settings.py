@@ -109,7 +109,7 @@ def settings_for(open_ledger: Callable[[], LedgerBranch], *, is_public: bool) ->
             "force pushes → Create",
             wanted=LEDGER_RULESET,
         ),
-        # GitHub's own environment of its Pages; publish.yml and evaluate.yml name the others.
+        # GitHub's own environment of its Pages; publish.yml, review.yml and evaluate.yml name the others.
         _environment("environment", "github-pages", f"only {MAIN} and branches that you add may deploy"),
         _environment("announcements", "announce", f"only {MAIN} can use its secrets, the webhooks", is_new=True),
         _environment("review", "review", f"only {MAIN} can use its secret, a language model's key", is_new=True),
