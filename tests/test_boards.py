@@ -124,7 +124,8 @@ def test_the_doctor_compares_this_machine_with_the_judge_of_a_board(season, site
         assert told["Triton"] == (newest.machine.software["Triton"], here.get("Triton", ""))
         assert told["Python"] == (newest.machine.python, here["Python"])
     else:
-        assert re.search(rf"differs +torch +{re.escape(newest.machine.torch)} +{re.escape(here['torch'])}", local)
+        state = "same" if newest.machine.torch == here["torch"] else "differs"
+        assert re.search(rf"{state} +torch +{re.escape(newest.machine.torch)} +{re.escape(here['torch'])}", local)
         machine = newest.machine
         assert f"The judge: {machine.device} with {machine.cpu}, {machine.cores} cores; it last judged on" in local
 

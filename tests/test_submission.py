@@ -174,7 +174,7 @@ def test_the_folder_names_the_author(tmp_path: Path) -> None:
         ("notes.txt", "notes.txt: a submission must be a .py file"),
         ("submissions/gemm/al.ice/submission.py", "'al.ice' is not a GitHub login"),
         ("pipe.py", "pipe.py is not a plain file"),
-        ("link.py", "link.py is a link to gone.py, which does not exist"),
+        ("link.py", "link.py is a link to gone.py, which leads to no file"),
     ],
 )
 def test_a_path_without_a_submission_file_is_refused(name: str, message: str, tmp_path: Path) -> None:

@@ -394,7 +394,7 @@ def test_a_folder_or_a_link_to_nothing_in_a_files_place_is_named_as_such(tmp_pat
     (folder / "reference.py").symlink_to("nowhere.py")
     task, reference = faults_of(folder)
     assert "'task.py' is not a file, but a folder or the like" in task
-    assert "'reference.py' is a link to nowhere.py, which does not exist" in reference
+    assert "'reference.py' is a link to nowhere.py, which leads to no file" in reference
 
 
 def test_a_link_may_not_lead_out_of_the_tasks_tree(tmp_path: Path) -> None:

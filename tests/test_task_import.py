@@ -490,7 +490,8 @@ def test_circular_links_and_links_out_of_the_tree_are_refused(tmp_path, capsys):
     (folder / "task.py").unlink()
     (folder / "task.py").symlink_to("round.py")
     (folder / "round.py").symlink_to("task.py")
-    assert "files[1].source: 'task.py' cannot be opened" in refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
+    said = refused(capsys, tmp_path / "tasks", folder, "--gpu", "H100")
+    assert "files[1].source: 'task.py' is a link to round.py, which leads to no file" in said
     (folder / "task.py").unlink()
     (folder / "task.py").symlink_to("/etc/hostname")
     assert "'task.py' is outside problems/, the only folder" in refused(

@@ -188,7 +188,7 @@ def read_submission(path: Path, *, login: str | None = None) -> Submission:
         inside = next((str(path / name) for name in ("submission.py", "submission.cu") if (path / name).is_file()), "")
         raise SubmissionError(f"{path} is a folder; give the path of the file{inside and ': '}{inside}")
     if path.is_symlink() and not path.exists():
-        raise SubmissionError(f"{path} is a link to {path.readlink()}, which does not exist")
+        raise SubmissionError(f"{path} is a link to {path.readlink()}, which leads to no file")
     if path.exists() and not path.is_file():
         raise SubmissionError(f"{path} is not a plain file")
     if not path.is_file():

@@ -55,19 +55,19 @@ def find_file(folder: Path, source: str, tree: Path | None = None) -> Path:
         where = f"{tree.name}/, the only folder that files may come from"
     tree = tree or folder.parent
     try:
-        path = (folder / source).resolve()
+        path = Path(os.path.realpath(folder / source))  # resolve() raises if links form a circle, before Python 3.13
         if not path.is_relative_to(tree):
             raise ValueError(f"'{source}' is outside {where}")
         if path.exists() and not path.is_file():
             raise ValueError(f"'{source}' is not a file, but a folder or the like")
         if not path.exists() and (folder / source).is_symlink():
-            raise ValueError(f"'{source}' is a link to {os.readlink(folder / source)}, which does not exist")
+            raise ValueError(f"'{source}' is a link to {os.readlink(folder / source)}, which leads to no file")
         if not path.exists():
             near = did_you_mean(path.name, (other.name for other in path.parent.glob("*") if other.is_file()))
             raise ValueError(f"no file '{source}'{near}")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise ValueError(f"'{source}' is larger than {MAX_FILE_BYTES // 2**20} MiB")
-    except (OSError, RuntimeError) as error:  # RuntimeError: symlink loop
+    except OSError as error:
         raise ValueError(f"'{source}' cannot be opened: {error}") from None
     return path
 
