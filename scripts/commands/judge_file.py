@@ -1,7 +1,7 @@
 """`pullrank test / benchmark / profile / rank FILE`: judge a file on this machine as for a board.
 
 file ─► which task?   --task-dir; else --task, its directive and its folder, which must agree
-     ─► which board?  --gpu, else its directive, else CPU
+     ─► which board?  --gpu, else its directive, else CPU, else the task's first
      ─► harness.judge.judge ─► Judgement ─► a table, or JSON
 """
 
@@ -44,7 +44,7 @@ placed = options(
     click.option(
         "--gpu",
         shell_complete=gpu_names,
-        help="The task's board. Default: the first in the file's directive, else CPU.",
+        help="The task's board. Default: the first in the file's directive, else CPU, else the task's first.",
     ),
     in_sandbox,
 )
