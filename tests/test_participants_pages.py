@@ -6,6 +6,7 @@ import pytest
 
 from harness import __version__
 from harness.records import counters, stats
+from harness.records.profile import MAX_OPERATIONS
 from harness.referee.sampling import STEADY
 from harness.task.task_file import Limits
 from scripts.bot.report.recording import MAX_FAILURES
@@ -47,6 +48,8 @@ CLAIMS = {
         f"Reports over {counters.MAX_REPORT >> 20} MiB",
     ],
     "site/pages/participants-commands.md": [
+        f"at most {MAX_OPERATIONS} rows of operations for each case",
+        f"the {counters.MAX_KERNELS} longest kernels",
         f"replays {WORDS[stats.MIN_PAIRS]} pairs",
         f"first {JUDGEMENTS_BESIDE} rows and latest {JUDGEMENTS_BESIDE} records",
     ],

@@ -92,7 +92,7 @@ def benchmark(**options: Any) -> int:
 @click.command()
 @_judging
 @click.option("--reports", type=PATH, help="Folder for the full reports of ncu or rocprofv3.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print all operations and kernels as CSV.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the operations and kernels as CSV.")
 @click.option(
     "--case", "case_number", type=click.IntRange(1), help="Profile only this benchmark: 1 is the task's first."
 )

@@ -259,12 +259,12 @@ def _profiles(judgement: Judgement, board: Board, roofline: Roofline) -> str:
 
 
 def _csv(judgement: Judgement) -> str:
-    """All operations and kernels, folded; a table that is too long loses its last rows."""
+    """Operations and kernels, folded; a table that is too long loses its last rows."""
     rows = to_csv(judgement).splitlines()
     lengths = accumulate(len(row) + 1 for row in rows)
     shown = rows[: sum(length <= MAX_CSV for length in lengths)]
     left_out = f", {len(rows) - len(shown)} rows left out" if len(shown) < len(rows) else ""
-    return folded(f"All operations and kernels as CSV{left_out}", fence("\n".join(shown), MAX_CSV))
+    return folded(f"Operations and kernels as CSV{left_out}", fence("\n".join(shown), MAX_CSV))
 
 
 def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
