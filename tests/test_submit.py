@@ -884,6 +884,17 @@ def test_watch_names_a_board_beyond_the_quota_and_exits_with_2(desk: Desk) -> No
     assert f"Not judged on `{other}`" in desk.printed and "fix the file" not in desk.printed
 
 
+def test_watch_promises_no_rank_if_nothing_was_ranked(desk: Desk) -> None:
+    desk.submit()
+    desk.scene.root = desk.scene.copy_of_main()
+    with (desk.scene.root / "tasks" / "vectoradd" / "task.yml").open("a") as task:
+        task.write("\ndeadline: 2026-01-01T00:00:00Z\n")
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    desk.call("watch", "1")
+    assert "accepted, but not ranked" in desk.printed and "pullrank mine" not in desk.printed
+
+
 def test_watch_names_only_the_boards_that_did_not_judge_a_file(desk: Desk) -> None:
     two_boards(desk.scene)
     desk.scene.intake()

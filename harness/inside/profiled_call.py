@@ -23,7 +23,7 @@ _OWN_WORK = frozenset((
     "Runtime Triggered Module Loading",
 ))  # fmt: skip
 """CUPTI's own work, and waiting, among the operations of a GPU."""
-_Row = tuple[str, bool, int, float]
+_OperationRow = tuple[str, bool, int, float]
 _MAX_NAME = 200
 """Names can be long: C++ spells out every template argument."""
 
@@ -51,7 +51,7 @@ def profile_call(kernel: Callable[[Any], Any], data: Any, device: str) -> tuple[
     return output, {"call_us": call_us, "operations": _longest([row for row in rows if row[3] > 0])}
 
 
-def _longest(rows: list[_Row]) -> list[_Row]:
+def _longest(rows: list[_OperationRow]) -> list[_OperationRow]:
     """At most `MAX_OPERATIONS` rows, longest first: the shortest operations of the device, or the host, share a row."""
     rows = sorted(rows, key=_us_of, reverse=True)
     if len(rows) <= MAX_OPERATIONS:
@@ -63,11 +63,11 @@ def _longest(rows: list[_Row]) -> list[_Row]:
     return sorted(longest, key=_us_of, reverse=True)
 
 
-def _us_of(row: _Row) -> float:
+def _us_of(row: _OperationRow) -> float:
     return row[3]
 
 
-def _row(event: Any) -> _Row:
+def _row(event: Any) -> _OperationRow:
     """An operation's name, whether the device ran it, its calls, and its own microseconds without nested operations."""
     is_device = event.device_type.name != "CPU"
     own_us = event.self_device_time_total if is_device else event.self_cpu_time_total

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from harness.records.fields import Mode
 from scripts.bot.admission.quotas import Limit, LimitUse, limit_uses
 from scripts.common.git_command import GitError
 from scripts.competition.repository import ROOT
@@ -54,6 +55,8 @@ class ClosingLine:
             then = f"request the boards that were left out at {page}"
         elif news.exit_code == 0 and news.pull.is_draft:
             then = "`pullrank submit FILE` without --draft ranks it"
+        elif news.exit_code == 0 and not any(board.mode == Mode.RANKED for board in news.boards):
+            then = f"accepted, but not ranked; details: {page}"
         elif news.exit_code == 0:
             then = f"`pullrank mine {news.pull.author.login} --site {self.site}` shows your ranks in a few minutes"
         elif news.exit_code == 3:
