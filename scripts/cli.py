@@ -106,8 +106,8 @@ def cli() -> None:
     Try `pullrank demo`. To take part: `pullrank tasks`, `pullrank init TASK`, `pullrank test FILE`, and then
     `pullrank submit FILE`.
 
-    Exit codes: 0 accepted or done, 1 judged but not accepted, 2 wrong input or usage, or refused, 3 judging error,
-    130 interrupted, 141 the reader of the output is gone.
+    Exit codes: 0 accepted or done, 1 judged but not accepted, or a check that failed, 2 wrong input or usage, or
+    refused, 3 the judge or the network failed, 130 interrupted, 141 broken pipe.
 
     \b
     Shell completion, from the next terminal on:

@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from harness.gpu.device import REHEARSAL
+from harness.inside.profiled_call import profile_call
 from harness.inside.protocol import Profiled, ProtocolError, read_answer
 from harness.judge import judge
 from harness.processes.cpu_meter import open_event, read_event
@@ -83,6 +85,47 @@ def test_a_profile_lists_the_operations_of_every_benchmark(device):
 
 
 @pytest.mark.walls
+def test_a_profile_of_many_operations_sums_the_shortest_ones():
+    names = [
+        "abs",
+        "acos",
+        "asin",
+        "atan",
+        "ceil",
+        "cos",
+        "cosh",
+        "digamma",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "i0",
+        "lgamma",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "neg",
+        "reciprocal",
+        "round",
+        "rsqrt",
+        "sigmoid",
+        "sin",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "trunc",
+    ]
+    _, profile = profile_call(lambda ones: [getattr(torch, name)(ones) for name in names], torch.ones(9), "cpu")
+    *longest, (name, on_device, calls, own_us) = sorted(profile["operations"], key=lambda row: "others" in row[0])
+    others = int(name.removesuffix(" others"))
+    assert len(longest) == MAX_OPERATIONS - 2 and len(longest) + others >= len(names)
+    assert calls >= others and not on_device and own_us >= others * 0.001
+
+
 def test_one_benchmark_can_be_profiled_by_its_number(tmp_path, capsys):
     task = shutil.copytree(TINY, tmp_path / "tiny")
     yml = task / "task.yml"

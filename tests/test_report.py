@@ -3,6 +3,7 @@
 import hashlib
 import math
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -463,6 +464,15 @@ def test_the_comment_on_a_trial_says_so_and_names_the_next_step(mode: Mode) -> N
     assert f"accepted (AC), {mode} only\n" in text
     assert "ready for review is ranked" in text
     assert "Rank" not in text
+
+
+@pytest.mark.parametrize("mode", [Mode.TEST, Mode.BENCHMARK, Mode.RANKED])
+def test_the_comment_on_a_closed_tasks_file_does_not_promise_a_rank(mode: Mode) -> None:
+    task = replace(BOARD.task, deadline=START)
+    board = cast(Board, SimpleNamespace(**vars(BOARD) | {"task": task}))
+    text = render(accepted("bob", 0.4, mode=mode), board, standings(board, [ADA]))
+    assert "ready for review" not in text and "faster file" not in text
+    assert ("**Next:** " in text) is (mode is not Mode.RANKED)
 
 
 def test_a_judging_error_is_reported_as_our_own_fault() -> None:

@@ -422,7 +422,7 @@ def test_watch_reports_a_judging_without_a_verdict_and_suggests_rerun(desk: Desk
     *_, end = desk.call("watch", "--json", code=3)
     assert end["exit_code"] == 3 and end["boards"][0]["state"] == "ended"
     desk.call("watch", code=3)
-    assert "`/rerun`" in desk.printed and "will not be retried" in desk.printed
+    assert "`/rerun`" in desk.printed and "not judged on CPU" in desk.printed
 
 
 def test_the_gpu_option_narrows_the_boards_by_a_line_in_the_file(desk: Desk) -> None:
@@ -882,6 +882,30 @@ def test_watch_names_a_board_beyond_the_quota_and_exits_with_2(desk: Desk) -> No
     assert (left["event"], left["gpus"]) == ("left out", [other]) and f"`/rank gpu={other}`" in left["reason"]
     desk.call("watch", "1", code=2)
     assert f"Not judged on `{other}`" in desk.printed and "fix the file" not in desk.printed
+
+
+def test_watch_promises_no_rank_if_nothing_was_ranked(desk: Desk) -> None:
+    desk.submit()
+    desk.scene.root = desk.scene.copy_of_main()
+    with (desk.scene.root / "tasks" / "vectoradd" / "task.yml").open("a") as task:
+        task.write("\ndeadline: 2026-01-01T00:00:00Z\n")
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], desk.scene.honest())
+    desk.call("watch", "1")
+    assert "accepted, but not ranked" in desk.printed and "pullrank mine" not in desk.printed
+
+
+def test_watch_names_only_the_boards_that_did_not_judge_a_file(desk: Desk) -> None:
+    two_boards(desk.scene)
+    desk.scene.intake()
+    desk.scene.evaluate(desk.scene.waiting()[0], of_its_board(desk.scene))
+    desk.world.add_comment(desk.pulls[0].number, desk.scene.alice, "/cancel")
+    desk.scene.intake()
+    *_, end = desk.call("watch", "1", "--json", code=3)
+    assert {board["state"] for board in end["boards"]} == {"accepted", "ended"}
+    (ended,) = (board["gpu"] for board in end["boards"] if board["state"] == "ended")
+    desk.call("watch", "1", code=3)
+    assert f"not judged on {ended}, and the bot does not try again" in desk.printed
 
 
 def test_the_gap_to_first_place_is_a_number(desk: Desk) -> None:

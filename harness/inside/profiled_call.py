@@ -23,6 +23,7 @@ _OWN_WORK = frozenset((
     "Runtime Triggered Module Loading",
 ))  # fmt: skip
 """CUPTI's own work, and waiting, among the operations of a GPU."""
+_OperationRow = tuple[str, bool, int, float]
 _MAX_NAME = 200
 """Names can be long: C++ spells out every template argument."""
 
@@ -47,11 +48,26 @@ def profile_call(kernel: Callable[[Any], Any], data: Any, device: str) -> tuple[
             torch.cuda.synchronize()
         call_us = (time.perf_counter_ns() - start) / 1e3
     rows = [_row(event) for event in profile.key_averages() if event.key not in _OWN_WORK]
-    rows = sorted((row for row in rows if row[3] > 0), key=lambda row: -row[3])
-    return output, {"call_us": call_us, "operations": rows[:MAX_OPERATIONS]}
+    return output, {"call_us": call_us, "operations": _longest([row for row in rows if row[3] > 0])}
 
 
-def _row(event: Any) -> tuple[str, bool, int, float]:
+def _longest(rows: list[_OperationRow]) -> list[_OperationRow]:
+    """At most `MAX_OPERATIONS` rows, longest first: the shortest operations of the device, or the host, share a row."""
+    rows = sorted(rows, key=_us_of, reverse=True)
+    if len(rows) <= MAX_OPERATIONS:
+        return rows
+    longest, others = rows[: MAX_OPERATIONS - 2], rows[MAX_OPERATIONS - 2 :]
+    for is_device in (True, False):
+        if same := [row for row in others if row[1] is is_device]:
+            longest.append((f"{len(same)} others", is_device, sum(row[2] for row in same), sum(map(_us_of, same))))
+    return sorted(longest, key=_us_of, reverse=True)
+
+
+def _us_of(row: _OperationRow) -> float:
+    return row[3]
+
+
+def _row(event: Any) -> _OperationRow:
     """An operation's name, whether the device ran it, its calls, and its own microseconds without nested operations."""
     is_device = event.device_type.name != "CPU"
     own_us = event.self_device_time_total if is_device else event.self_cpu_time_total

@@ -57,7 +57,7 @@ MAX_SIZE = 2**48
 MAX_TEXT = 8_000
 _MAX_US = 1e12
 MAX_OPERATIONS = 20
-"""How many operations of a profile are kept, longest first."""
+"""How many rows a profile has, longest first; the shortest operations share one."""
 MAX_OUTPUT = 10_000
 """How much of a compiler's output is kept, in bytes.  As JSON it takes at most six times as much."""
 

@@ -1,7 +1,7 @@
 """`pullrank test / benchmark / profile / rank FILE`: judge a file on this machine as for a board.
 
 file ─► which task?   --task-dir; else --task, its directive and its folder, which must agree
-     ─► which board?  --gpu, else its directive, else CPU
+     ─► which board?  --gpu, else its directive, else CPU, else the task's first
      ─► harness.judge.judge ─► Judgement ─► a table, or JSON
 """
 
@@ -44,7 +44,7 @@ placed = options(
     click.option(
         "--gpu",
         shell_complete=gpu_names,
-        help="The task's board. Default: the first in the file's directive, else CPU.",
+        help="The task's board. Default: the first in the file's directive, else CPU, else the task's first.",
     ),
     in_sandbox,
 )
@@ -92,7 +92,7 @@ def benchmark(**options: Any) -> int:
 @click.command()
 @_judging
 @click.option("--reports", type=PATH, help="Folder for the full reports of ncu or rocprofv3.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print all operations and kernels as CSV.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the operations and kernels as CSV.")
 @click.option(
     "--case", "case_number", type=click.IntRange(1), help="Profile only this benchmark: 1 is the task's first."
 )

@@ -115,7 +115,7 @@ def machine_in_words(machine: Machine) -> str:
 
 
 def to_csv(judgement: Judgement) -> str:
-    """All operations and kernels of a judgement's profiles as CSV; shares are fractions, of the call or of a peak."""
+    """The operations and kernels of a judgement's profiles as CSV; shares are fractions, of the call or of a peak."""
     out = io.StringIO()
     table = csv.DictWriter(out, _COLUMNS, restval="", lineterminator="\n")
     table.writeheader()

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from harness.records.fields import Mode
 from scripts.bot.admission.quotas import Limit, LimitUse, limit_uses
 from scripts.common.git_command import GitError
 from scripts.competition.repository import ROOT
@@ -20,7 +21,7 @@ from scripts.github.pages import pages_address
 from scripts.github.pulls import GitHubError, find
 from scripts.ledger.ledger import LedgerError
 from scripts.ledger.names import requests_of
-from scripts.submit.follow import PullStatus
+from scripts.submit.follow import BoardProgress, PullStatus
 from scripts.submit.live_table import Voice
 
 if TYPE_CHECKING:
@@ -54,10 +55,13 @@ class ClosingLine:
             then = f"request the boards that were left out at {page}"
         elif news.exit_code == 0 and news.pull.is_draft:
             then = "`pullrank submit FILE` without --draft ranks it"
+        elif news.exit_code == 0 and not any(board.mode == Mode.RANKED for board in news.boards):
+            then = f"accepted, but not ranked; details: {page}"
         elif news.exit_code == 0:
             then = f"`pullrank mine {news.pull.author.login} --site {self.site}` shows your ranks in a few minutes"
         elif news.exit_code == 3:
-            then = "it was not judged and will not be retried; comment `/rerun` on the pull request"
+            names = ", ".join(board.gpu for board in news.boards if board.stage is BoardProgress.ENDED)
+            then = f"not judged on {names}, and the bot does not try again; comment `/rerun` on the pull request"
         else:
             then = f"fix the file and submit it again; details: {page}"
         return f"#{news.pull.number}: {then}"

@@ -147,5 +147,5 @@ def _footer(file: FileFacts | None, *, has_boards: bool) -> str:
         return "<sub>Push a change, and the bot reads the file again. Comment `/help` for a list of commands.</sub>"
     judged = "Every push to this pull request is judged."
     if file and file.is_draft:
-        judged = "Drafts are not ranked: mark the pull request as ready for review to have it ranked."
+        judged = "Drafts are not ranked. While the task is open, a pull request that is ready for review is."
     return f"<sub>{judged} In a comment: `/rerun`, `/benchmark`, `/cancel`, `/show`, `/help`.</sub>"

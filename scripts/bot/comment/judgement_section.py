@@ -25,7 +25,7 @@ from harness.records.judgement import CaseResult, Judgement
 from harness.records.profile import Profile
 from harness.records.stats import beats, is_provisional
 from harness.records.verdict import Verdict
-from harness.task.task import Board
+from harness.task.task import Board, Task
 from scripts.bot.comment.markdown import MAX_SAID, case_name, first_paragraph, folded, not_shown, run_link, solid, table
 from scripts.bot.comment.times_table import MAX_CASES, benchmarks
 from scripts.common.text import (
@@ -61,12 +61,14 @@ MAX_CSV = 12_000
 """Characters of a profile's CSV in a comment."""
 _LAMPS = {Verdict.ACCEPTED: "🟢", Verdict.JUDGING_ERROR: "⚪"}
 
+_TO_RANK = "A pull request that is ready for review is ranked."
 _NEXT = {
-    Mode.TEST: "A benchmark shows how fast it is. A pull request that is ready for review is ranked.",
-    Mode.BENCHMARK: "These times are unofficial. A pull request that is ready for review is ranked.",
-    Mode.RANKED: "Submit a faster file to improve your row. A slower one changes nothing.",
-    Mode.PROFILE: "A profile does not rank. A pull request that is ready for review is ranked.",
+    Mode.TEST: ("A benchmark shows how fast it is.", _TO_RANK),
+    Mode.BENCHMARK: ("These times are unofficial.", _TO_RANK),
+    Mode.RANKED: ("", "Submit a faster file to improve your row. A slower one changes nothing."),
+    Mode.PROFILE: ("A profile does not rank.", _TO_RANK),
 }
+"""What to do after an accepted judging: at any time, and while the task is open."""
 
 
 def render(
@@ -96,7 +98,7 @@ def render(
         benchmarks(judgement, board, standings, earlier, roofline),
         _profiles(judgement, board, roofline),
         _tests(judgement, board),
-        _next(judgement),
+        _next(judgement, board.task),
         _small_print(judgement),
         folded("Log", fence(judgement.log, keep_end=True)) if judgement.log.strip() else "",
     ]
@@ -257,12 +259,12 @@ def _profiles(judgement: Judgement, board: Board, roofline: Roofline) -> str:
 
 
 def _csv(judgement: Judgement) -> str:
-    """All operations and kernels, folded; a table that is too long loses its last rows."""
+    """Operations and kernels, folded; a table that is too long loses its last rows."""
     rows = to_csv(judgement).splitlines()
     lengths = accumulate(len(row) + 1 for row in rows)
     shown = rows[: sum(length <= MAX_CSV for length in lengths)]
     left_out = f", {len(rows) - len(shown)} rows left out" if len(shown) < len(rows) else ""
-    return folded(f"All operations and kernels as CSV{left_out}", fence("\n".join(shown), MAX_CSV))
+    return folded(f"Operations and kernels as CSV{left_out}", fence("\n".join(shown), MAX_CSV))
 
 
 def _kernels(counters: Counters, number: int, run_url: str | None) -> str:
@@ -306,11 +308,13 @@ def _listed(tests: Sequence[CaseResult]) -> str:
 # The rest.
 
 
-def _next(judgement: Judgement) -> str:
-    if judgement.baseline and judgement.verdict is Verdict.ACCEPTED and judgement.mode is Mode.RANKED:
-        return "**Next:** To get a rank, submit a file of your own."
+def _next(judgement: Judgement, task: Task) -> str:
     if judgement.verdict is Verdict.ACCEPTED:
-        return f"**Next:** {_NEXT[judgement.mode]}"
+        always, while_open = _NEXT[judgement.mode]
+        if judgement.baseline and judgement.mode is Mode.RANKED:
+            while_open = "To get a rank, submit a file of your own."
+        said = [always, while_open if task.is_open(judgement.finished_at) else ""]
+        return f"**Next:** {' '.join(filter(None, said))}" if any(said) else ""
     replay = " Run `pullrank test` to judge a file in the same way on your own machine."
     return f"**Next:** {judgement.verdict.help}{'' if judgement.verdict is Verdict.JUDGING_ERROR else replay}"
 

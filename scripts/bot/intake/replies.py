@@ -26,7 +26,7 @@ HELP = """\
 | `/ci` | Run the repository's tests on one of its branches; for maintainers |
 
 Write one command per comment, on a line of its own; `gpu=NAME` limits it to one board, as in `/rank gpu=CPU`.
-Every push to a draft is tested and timed; a pull request that is ready for review is ranked.
+Every push to a draft is tested and timed. A pull request that is ready for review is ranked until the task's deadline.
 """
 
 WITHDRAWN = (
