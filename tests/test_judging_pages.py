@@ -3,7 +3,6 @@
 import math
 import re
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -20,12 +19,8 @@ from scripts.bot.report.recording import LARGE_BOUND
 from scripts.standings.case_times import MAX_POOLED
 from scripts.standings.provisional import PAUSES
 from scripts.standings.rows import DUEL_TRIES
+from tests.page_text import ROOT, percent, text_of, words
 
-ROOT = Path(__file__).parent.parent
-WORDS = {
-    1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 8: "eight", 9: "nine", 10: "ten", 15: "fifteen",
-    16: "sixteen", 20: "twenty", 32: "thirty-two", 64: "sixty-four", 1 / 2: "half", 1 / 4: "a quarter", 1 / 5: "a fifth",
-}  # fmt: skip
 FIRST, *LATER = stats.DUEL_LOOKS
 OUTER = sampling.SAMPLES // 5
 """How many of a run's samples are its fastest fifth."""
@@ -33,16 +28,8 @@ ERROR = 1 - stats.CONFIDENCE
 """The error of a duel."""
 
 
-def words(number: float) -> str:
-    return WORDS.get(number, str(number))
-
-
 def minutes(seconds: float) -> str:
     return words(seconds / 60)
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
 
 
 SLOWEST = OUTER * 2 + (sampling.SAMPLES - OUTER * 2) / stats.OUTER_WEIGHT
@@ -106,7 +93,7 @@ CLAIMS = {
         f"up to {words(stats.MIN_PAIRS)} more processes",
         f"faster by at least {percent(stats.TIE)}",
     ],
-    "SECURITY": [
+    "SECURITY.md": [
         f"The judge waits {minutes(freezer.TEARDOWN_S)} minutes",
         f"used more than {freezer._WORK_S:g} s of CPU time",
         f"RTE after {words(freezer._PATIENCE_S)} seconds",
@@ -119,11 +106,6 @@ CLAIMS = {
     ],
 }
 """Parts of sentences that name constants, by page."""
-
-
-def text_of(page: str) -> str:
-    path = ROOT / "SECURITY.md" if page == "SECURITY" else ROOT / "site" / "pages" / f"{page}.md"
-    return " ".join(path.read_text().split())
 
 
 @pytest.mark.parametrize(("page", "claim"), [(page, claim) for page, claims in CLAIMS.items() for claim in claims])

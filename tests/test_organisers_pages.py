@@ -17,7 +17,7 @@ from scripts.competition.settings import Quotas
 from scripts.doctor.runner import GRACE
 from scripts.tasks.check_board import TOO_SHORT
 from scripts.tasks.check_process import STEP_MINUTES
-from tests.test_judging_pages import ROOT, text_of, words
+from tests.page_text import ROOT, text_of, words
 from tests.test_requests_per_board import CLAIM
 
 SHARES = {3 / 4: "three quarters", 1 / 4: "a quarter"}

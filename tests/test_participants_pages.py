@@ -1,7 +1,5 @@
 """What the pages for participants, README.md, AGENTS.md and the help say in numbers is what the code does."""
 
-from pathlib import Path
-
 import pytest
 
 from harness import __version__
@@ -17,21 +15,16 @@ from scripts.pages.submission import JUDGEMENTS_BESIDE
 from scripts.standings import profiles
 from scripts.standings.case_times import MAX_POOLED
 from scripts.standings.provisional import PAUSES
+from tests.page_text import ROOT, percent, text_of, words
 
-ROOT = Path(__file__).parent.parent
 EXPLOITS = ROOT / "tests" / "exploits"
-WORDS = {0.5: "half", 2: "two", 3: "three", 6: "six", 8: "eight", 20: "twenty"}
 LIMITS, QUOTAS = Limits(), Quotas()
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:g} %"
-
-
-PAIRS = f"{WORDS[stats.MIN_PAIRS]} pairs of runs or more"
+PAIRS = f"{words(stats.MIN_PAIRS)} pairs of runs or more"
 CLAIMS = {
     "site/pages/participants.md": [
-        f"up to {WORDS[MAX_CO_AUTHORS]} co-authors",
+        f"up to {words(MAX_CO_AUTHORS)} co-authors",
         f"first {MAX_NOTE:,} characters",
         PAIRS,
     ],
@@ -39,18 +32,18 @@ CLAIMS = {
         f"differ by less than {percent(stats.TIE)}",
         f"at least {percent(stats.TIE)} faster",
         f"did not get below ±{percent(STEADY)}",
-        f"a file's newest {WORDS[MAX_POOLED]} judgings",
+        f"a file's newest {words(MAX_POOLED)} judgings",
         f"wider than ±{percent(stats.PROVISIONAL)}",
-        f"up to {WORDS[len(PAUSES)]} times within about a day and a half",
+        f"up to {words(len(PAUSES))} times within about a day and a half",
         f"the longest first, at most {counters.MAX_KERNELS}",
-        f"at least {percent(profiles._BUSY)}; else latency, and with less than {WORDS[profiles._FEW_WARPS]} of the warps",
+        f"at least {percent(profiles._BUSY)}; else latency, and with less than {words(profiles._FEW_WARPS)} of the warps",
         f"a call's first {counters.MAX_LAUNCHES} kernels",
         f"Reports over {counters.MAX_REPORT >> 20} MiB",
     ],
     "site/pages/participants-commands.md": [
         f"at most {MAX_OPERATIONS} rows of operations for each case",
         f"the {counters.MAX_KERNELS} longest kernels",
-        f"replays {WORDS[stats.MIN_PAIRS]} pairs",
+        f"replays {words(stats.MIN_PAIRS)} pairs",
         f"first {JUDGEMENTS_BESIDE} rows and latest {JUDGEMENTS_BESIDE} records",
     ],
     "site/pages/participants-languages.md": [f"`compile_timeout`, {LIMITS.compile_timeout_s:g} s by default"],
@@ -63,11 +56,6 @@ CLAIMS = {
     ],
 }
 """Parts of sentences that name constants, by file."""
-
-
-def text_of(file):
-    """The text without line breaks."""
-    return " ".join((ROOT / file).read_text().split())
 
 
 @pytest.mark.parametrize(("file", "claim"), [(file, claim) for file, claims in CLAIMS.items() for claim in claims])
