@@ -19,8 +19,6 @@ from tests.page_text import ROOT, percent, text_of, words
 
 EXPLOITS = ROOT / "tests" / "exploits"
 LIMITS, QUOTAS = Limits(), Quotas()
-
-
 PAIRS = f"{words(stats.MIN_PAIRS)} pairs of runs or more"
 CLAIMS = {
     "site/pages/participants.md": [
