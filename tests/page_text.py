@@ -1,6 +1,9 @@
 """Numbers as pages write them, and the text of the pages, for tests that compare it with constants of the code."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 WORDS = {
@@ -22,3 +25,9 @@ def text_of(file: str) -> str:
     """The text of a file of the repository, or of a page if the name has no ending, without line breaks."""
     path = ROOT / (file if "." in file else f"site/pages/{file}.md")
     return " ".join(path.read_text(encoding="utf-8").split())
+
+
+def each_claim(claims: Mapping[str, Sequence[str]]) -> pytest.MarkDecorator:
+    """Run a test for each `file` and each `claim` that it must hold."""
+    pairs = [(file, claim) for file, parts in claims.items() for claim in parts]
+    return pytest.mark.parametrize(("file", "claim"), pairs)

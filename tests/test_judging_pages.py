@@ -4,8 +4,6 @@ import math
 import re
 from datetime import timedelta
 
-import pytest
-
 from harness.gpu import cuda
 from harness.inside import gpu_staging, inner_sandbox, keep_cores_awake
 from harness.processes import card_watch, freezer
@@ -19,7 +17,7 @@ from scripts.bot.report.recording import LARGE_BOUND
 from scripts.standings.case_times import MAX_POOLED
 from scripts.standings.provisional import PAUSES
 from scripts.standings.rows import DUEL_TRIES
-from tests.page_text import ROOT, percent, text_of, words
+from tests.page_text import ROOT, each_claim, percent, text_of, words
 
 FIRST, *LATER = stats.DUEL_LOOKS
 OUTER = sampling.SAMPLES // 5
@@ -108,9 +106,9 @@ CLAIMS = {
 """Parts of sentences that name constants, by page."""
 
 
-@pytest.mark.parametrize(("page", "claim"), [(page, claim) for page, claims in CLAIMS.items() for claim in claims])
-def test_a_page_on_judging_has_the_judges_numbers(page, claim):
-    assert claim in text_of(page)
+@each_claim(CLAIMS)
+def test_a_page_on_judging_has_the_judges_numbers(file, claim):
+    assert claim in text_of(file)
 
 
 def test_the_third_pause_is_a_day_and_the_slack_of_a_step_a_millisecond():

@@ -3,8 +3,6 @@
 import re
 from datetime import timedelta
 
-import pytest
-
 from benchmarks.check_gpu.command import parse
 from harness.gpu import cuda
 from harness.processes import card_watch, memory
@@ -17,7 +15,7 @@ from scripts.competition.settings import Quotas
 from scripts.doctor.runner import GRACE
 from scripts.tasks.check_board import TOO_SHORT
 from scripts.tasks.check_process import STEP_MINUTES
-from tests.page_text import ROOT, text_of, words
+from tests.page_text import ROOT, each_claim, text_of, words
 from tests.test_requests_per_board import CLAIM
 
 SHARES = {3 / 4: "three quarters", 1 / 4: "a quarter"}
@@ -83,9 +81,9 @@ CLAIMS = {
 """Parts of sentences that name constants, by page."""
 
 
-@pytest.mark.parametrize(("page", "claim"), [(page, claim) for page, claims in CLAIMS.items() for claim in claims])
-def test_a_page_for_organisers_has_the_numbers_of_the_code(page, claim):
-    assert claim in text_of(page)
+@each_claim(CLAIMS)
+def test_a_page_for_organisers_has_the_numbers_of_the_code(file, claim):
+    assert claim in text_of(file)
 
 
 def test_the_fifth_machine_is_the_first_beyond_the_limit_of_pending_judgings():

@@ -1,7 +1,5 @@
 """What the pages for participants, README.md, AGENTS.md and the help say in numbers is what the code does."""
 
-import pytest
-
 from harness import __version__
 from harness.records import counters, stats
 from harness.records.profile import MAX_OPERATIONS
@@ -15,7 +13,7 @@ from scripts.pages.submission import JUDGEMENTS_BESIDE
 from scripts.standings import profiles
 from scripts.standings.case_times import MAX_POOLED
 from scripts.standings.provisional import PAUSES
-from tests.page_text import ROOT, percent, text_of, words
+from tests.page_text import ROOT, each_claim, percent, text_of, words
 
 EXPLOITS = ROOT / "tests" / "exploits"
 LIMITS, QUOTAS = Limits(), Quotas()
@@ -56,7 +54,7 @@ CLAIMS = {
 """Parts of sentences that name constants, by file."""
 
 
-@pytest.mark.parametrize(("file", "claim"), [(file, claim) for file, claims in CLAIMS.items() for claim in claims])
+@each_claim(CLAIMS)
 def test_a_page_for_participants_has_the_codes_numbers(file, claim):
     assert claim in text_of(file)
 

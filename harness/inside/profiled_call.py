@@ -58,7 +58,10 @@ def _longest(rows: list[_OperationRow]) -> list[_OperationRow]:
         return rows
     longest, others = rows[: MAX_OPERATIONS - 2], rows[MAX_OPERATIONS - 2 :]
     for is_device in (True, False):
-        if same := [row for row in others if row[1] is is_device]:
+        same = [row for row in others if row[1] is is_device]
+        if len(same) < 2:
+            longest += same
+        else:
             longest.append((f"{len(same)} others", is_device, sum(row[2] for row in same), sum(map(_us_of, same))))
     return sorted(longest, key=_us_of, reverse=True)
 

@@ -322,8 +322,8 @@ class Reference:
     def _run(self, function: str, code: Callable[[], R]) -> R:
         """Run the task's code with its files importable and its device as default; exceptions become `TaskError`s.
 
-        No context manager made from a generator: from Python 3.12 on, an exception that one raises is part of a
-        reference cycle, so the variables of the task's code would stay in memory.
+        No context manager made from a generator: from Python 3.12 on, an exception that one raises while it handles
+        another is part of a reference cycle, so the variables of the task's code would stay in memory.
         """
         try:
             with self._files.importable(), self.device, self._seeding_its_device():
