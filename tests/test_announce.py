@@ -344,6 +344,25 @@ def test_a_task_without_a_machine_is_not_announced(cup: Cup, discord: Discord) -
     assert not discord.messages
 
 
+def test_a_task_is_not_new_after_its_deadline_unless_it_opens_again(cup: Cup, discord: Discord) -> None:
+    cup.tasks.append(load_task(task_folder(cup.folder / "tasks", "sort")))
+    cup.announce(DEADLINE)
+    assert not discord.messages
+    cup.tasks[1] = replace(cup.tasks[1], deadline=None)
+    cup.announce(DEADLINE + timedelta(hours=1))
+    assert only(discord.messages).embed["author"]["name"] == "New task"
+
+
+def test_a_task_that_closed_without_an_entry_is_announced_only_if_one_is_judged_late(
+    cup: Cup, discord: Discord
+) -> None:
+    cup.announce(DEADLINE + timedelta(minutes=10))
+    assert not discord.messages
+    cup.judge(judged(cup.board, "bob", 1.0, day=(DEADLINE - START) / timedelta(days=1) + 0.01))
+    cup.announce(DEADLINE + timedelta(hours=1))
+    assert discord.titles()[0] == "Vector addition has closed"
+
+
 def test_a_channel_without_its_secret_names_the_workflow_line_to_add(cup: Cup) -> None:
     cup.settings = Announcements(webhooks=(Channel(secret="OTHER"),))
     assert only(cup.announce(START)).endswith("in a line after DISCORD_WEBHOOK: OTHER: ${{ secrets.OTHER }}")
@@ -491,7 +510,7 @@ def test_a_task_that_is_opened_again_takes_its_final_standings_back_until_it_clo
     ada, *_ = season(cup.board)
     cup.judge(ada)
     cup.announce(DEADLINE + timedelta(hours=1))
-    assert discord.titles() == ["Vector addition has closed"]
+    assert discord.titles()[0] == "Vector addition has closed"
     later = DEADLINE + timedelta(days=30)
     cup.change_task(deadline=later)
     cup.announce(DEADLINE + timedelta(hours=2))

@@ -1848,7 +1848,16 @@ def test_the_landing_page_without_entries_says_so_once_and_how_to_begin(tmp_path
     text, page = page_text(site, "."), (site / "index.html").read_text()
     assert text.count("takes it") == text.count("every first place is free") == 1 and "No entries" not in text
     assert text.index("Pick a board") < text.index("Boards Vector addition")
-    assert "Later Sum all of x. CPU, H100 · No deadline" in text and "Over CPU, H100 · Closed on" in text
+    assert "Later Sum all of x. CPU, H100 · No deadline" in text and "Closed without an entry: Over." in text
     assert page.count('id="part"') == 1 and '<a class="plain" href="later/CPU/index.html">Later</a>' in page
     build_site([over], none, site, Site(sources=lambda _: None, title="Kernel Cup", now=NOW))
-    assert "Nobody has entered, and no board takes entries now." in page_text(site, ".")
+    text = page_text(site, ".")
+    assert "Nobody has entered, and no board takes entries now." in text and "There are no boards yet" not in text
+
+
+def test_a_task_that_closed_with_entries_keeps_its_card(tmp_path: Path, task: Task) -> None:
+    ended, over = replace(task, deadline=NOW), replace(task, name="over", title="Over", deadline=NOW)
+    ledger = ledger_of(tmp_path, reign(task.board("CPU"), 2.0)[:1])
+    build_site([ended, over], ledger, tmp_path / "_site", Site(sources=lambda _: None, title="Kernel Cup", now=NOW))
+    text = page_text(tmp_path / "_site", ".")
+    assert "Vector addition 1 entry · Closed on" in text and "Closed without an entry: Over." in text

@@ -413,6 +413,16 @@ def test_an_archived_task_is_closed_and_keeps_every_other_line_and_its_edition(t
     assert path.read_text().splitlines() == after
 
 
+def test_several_tasks_are_closed_at_once_but_not_purged(tree, capsys):
+    closed = ["tiny", "small", "tiny"]
+    assert run(["task", "archive", *closed, "--purge", "--confirm", "tiny", "--tasks", str(tree)]) == 2
+    assert "--purge deletes one task at a time" in capsys.readouterr().err
+    assert run(["task", "archive", *closed, "--tasks", str(tree)]) == 0
+    assert not any(load_task(tree / name).is_open(datetime.now(UTC)) for name in closed)
+    said = capsys.readouterr().out
+    assert said.count("Rows and records stay.") == 2 and said.count("takes effect") == 1
+
+
 LINE = "deadline: 2026-11-21T17:00:00Z\n"
 
 

@@ -38,7 +38,8 @@ def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Itera
     Args:
         gpus: the GPUs with a machine.  A deadline is not announced for boards without one.
     """
-    ours = [one for one in seen if one.task == task.name]
+    # A board that appears after its deadline is no news.
+    ours = [one for one in seen if one.task == task.name and not (task.deadline and one.at >= task.deadline)]
     if ours:
         first = {one.gpu for one in ours if one.at == ours[0].at}
         yield _notice(task, NewsKind.NEW_TASK, ours[0].at, [gpu for gpu in task.gpus if gpu in first])
@@ -93,11 +94,15 @@ def _notice(
 def final_of(task: Task, boards: Mapping[str, Standing], *, is_judging: bool, now: datetime) -> Final | None:
     """The final standings of a task after its deadline; ready when all earlier requests are judged.
 
+    A task that closes without an entry is no news: a new competition closes those of the template.
+
     Args:
         boards: by GPU.
         is_judging: whether ranked judgings of this task are still open.
     """
     if not (task.deadline and task.ranks and task.gpus) or now < task.deadline:
+        return None
+    if not any(board.entries for board in boards.values()):
         return None
     return Final(
         kind=NewsKind.CLOSED,

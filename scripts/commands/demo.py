@@ -22,7 +22,7 @@ import yaml
 from rich.markdown import Markdown
 from rich.rule import Rule
 
-from harness.records.errors import PullRankError
+from harness.records.errors import PullRankError, TaskError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
@@ -154,12 +154,23 @@ def tasks_of(entries: Sequence[DemoEntry], folder: Path) -> dict[str, Task]:
     """The tasks, copied to `folder` in a short edition: the CPU board, one benchmark, tight time limits.
 
     Their memory limits are equal, so that one sandbox serves them all.
+
+    Raises:
+        TaskError: a competition has deleted one of them.
     """
+    names = tuple(dict.fromkeys(entry.task for entry in entries))
+    missing = [name for name in names if not (TASKS / name / "task.yml").is_file()]
+    if missing:
+        raise TaskError(
+            f"the demo judges tasks of the template, and this clone lacks {', '.join(missing)}: run it in a clone of "
+            "the template"
+        )
     tasks = {}
-    for name in dict.fromkeys(entry.task for entry in entries):
+    for name in names:
         shutil.copytree(TASKS / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         path = folder / name / "task.yml"
         facts = read_yaml(path, Faults(path)) or {}
+        facts.pop("deadline", None)  # a competition closes tasks that it does not use
         rules = facts["per_gpu"]["CPU"] | {"case_timeout": 1, "compile_timeout": 12, "memory_gib": 4}
         rules["benchmarks"] = [rules["benchmarks"][0] | BENCHMARKS[name]]
         path.write_text(yaml.safe_dump(facts | {"gpus": ["CPU"], "per_gpu": {"CPU": rules}}, sort_keys=False), "utf-8")

@@ -69,6 +69,8 @@ def landing_pages(
     marks = sorted((mark for board in boards for mark in board.marks), key=lambda mark: mark.at)[::-1]
     latest = marks[:LATEST_RECORDS]
     cards = _cards(site, boards)
+    # Tasks that closed without an entry share one line: a new competition closes those of the template.
+    over = [card for card in cards if site.is_closed(card.task) and not card.entries]
     firsts = [board.first for board in boards if board.first]
     totals = {
         "boards": len(boards),
@@ -82,7 +84,8 @@ def landing_pages(
         site=site,
         as_of=as_of,
         description=render_markdown(site.description) if site.description else None,
-        sections=_sections(cards),
+        sections=_sections([card for card in cards if card not in over]),
+        over=over,
         is_open=any(card.is_open for card in cards),
         marks=latest,
         limits=any(first.limit for first in firsts),

@@ -1,12 +1,13 @@
-"""`pullrank task archive`: close a task's boards and keep them on the site, or delete them.
+"""`pullrank task archive`: close the boards of tasks and keep them on the site, or delete a task.
 
-archive           sets `deadline:` in task.yml to now: ranking stops, testing still works
+archive           sets `deadline:` in each task.yml to now: ranking stops, testing still works
 archive --purge   deletes the task's folder, its submissions and its facts in the ledger: see `purge`
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,7 +28,7 @@ _BEFORE_CASES = ("gpus", "lang", "title")
 
 
 @click.command()
-@click.argument("name", shell_complete=task_names)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=task_names)
 @click.option("--purge", is_flag=True, help="Delete the task and its submissions. Asks for the task's name.")
 @click.option("--confirm", metavar="NAME", help="With --purge: the task's name, instead of the prompt.")
 @click.option("--ledger", type=PATH, help="With --purge: ledger folder. Default: the branch on GitHub.")
@@ -35,16 +36,21 @@ _BEFORE_CASES = ("gpus", "lang", "title")
     "--repo", metavar="OWNER/NAME", help="With --purge: the repository. Default: the one that this clone came from."
 )
 @in_tasks
-def archive(name: str, purge: bool, confirm: str | None, ledger: Path | None, repo: str | None, folder: Path) -> None:
-    """Close a task's boards now and keep their history.
+def archive(
+    names: Sequence[str], purge: bool, confirm: str | None, ledger: Path | None, repo: str | None, folder: Path
+) -> None:
+    """Close the boards of tasks now and keep their history.
 
-    --purge deletes the task, its submissions and its facts in the ledger; only an admin of the repository may do that.
+    --purge deletes a task, its submissions and its facts in the ledger; only an admin of the repository may do that.
 
-    Example: pullrank task archive vectoradd
+    Example: pullrank task archive vectoradd softmax
     """
     require_clone("task archive", folder)
-    task = require_task(name, folder)
+    tasks = [require_task(name, folder) for name in dict.fromkeys(names)]
     if purge:
+        if len(tasks) > 1:
+            raise TaskError("--purge deletes one task at a time")
+        (task,) = tasks
         if confirm is None and sys.stdin.isatty():
             confirm = click.prompt(
                 f"This deletes {task.name}, all submissions to it and all its results. Type its name"
@@ -54,12 +60,16 @@ def archive(name: str, purge: bool, confirm: str | None, ledger: Path | None, re
     if ledger or repo or confirm:
         raise TaskError("--ledger, --repo and --confirm are for --purge; closing a board keeps its judgements")
     now = datetime.now(UTC).replace(microsecond=0)
-    if task.deadline and task.deadline <= now:
-        click.echo(f"{task.name} has been closed since {task.deadline:%Y-%m-%d %H:%M} UTC; nothing was changed.")
-        return
-    close(task, now)
-    click.echo(f"{display(task.folder / 'task.yml')}: closed at {now:%Y-%m-%d %H:%M} UTC. Rows and records stay.")
-    click.echo("This takes effect once it is on the default branch.")
+    has_changes = False
+    for task in tasks:
+        if task.deadline and task.deadline <= now:
+            click.echo(f"{task.name} has been closed since {task.deadline:%Y-%m-%d %H:%M} UTC; nothing was changed.")
+            continue
+        close(task, now)
+        has_changes = True
+        click.echo(f"{display(task.folder / 'task.yml')}: closed at {now:%Y-%m-%d %H:%M} UTC. Rows and records stay.")
+    if has_changes:
+        click.echo("This takes effect once it is on the default branch.")
 
 
 def close(task: Task, now: datetime) -> None:

@@ -42,6 +42,7 @@ GUIDES: tuple[tuple[str, ...], ...] = (
         "organisers-moderation",
         "organisers-discord",
         "organisers-app",
+        "organisers-update",
         "organisers-stuck",
     ),
     ("runner-hosts", "runner-hosts-upkeep", "gpu-check"),
