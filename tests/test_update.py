@@ -1,6 +1,7 @@
 """The page `Keep PullRank up to date`: runs its git commands on a template and a competition, word for word."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -149,29 +150,63 @@ def test_the_page_knows_how_many_tasks_the_template_has_and_which() -> None:
 # CI in a competition.
 
 
-@pytest.mark.parametrize(("title", "is_template"), [("PullRank", True), ("Kernel cup", False), ("PullRank 2", False)])
-def test_ci_tests_the_code_of_the_template_and_checks_a_competition(
-    tmp_path: Path, title: str, is_template: bool
-) -> None:
-    (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci/run").write_text((ROOT / ".ci/run").read_text())
-    (tmp_path / ".github").mkdir()
-    shipped = (ROOT / ".github/pullrank.yml").read_text()
-    (tmp_path / ".github/pullrank.yml").write_text(re.sub(r"(?m)^title: .*", f"title: {title}", shipped))
+COMPETITION, SHIPPED = "Kernel cup", "PullRank"
+
+
+@pytest.fixture
+def ci(tmp_path: Path) -> Path:
+    """A folder with `.ci/run` and one task.  Other commands only note that they are called; `code` ends the check."""
+    for name in (".ci/run", ".github/pullrank.yml"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "tasks/mine").mkdir(parents=True)
     (tmp_path / "tasks/mine/task.yml").touch()
-    commands = tmp_path / "bin"
-    commands.mkdir()
-    (tmp_path / ".venv").mkdir()
-    (tmp_path / ".venv/bin").symlink_to(commands)
-    for name in ("make", "pullrank", "taskset"):
-        (commands / name).write_text(f'#!/bin/sh\necho "{name} $@" >> {tmp_path}/calls\n')
-    (commands / "dpkg-query").write_text("#!/bin/sh\necho installed\n")
-    for command in commands.iterdir():
-        command.chmod(0o755)
-    said = enter(tmp_path, f"PATH={commands}:/usr/bin:/bin bash .ci/run")
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert {"make setup", "make lint", "pullrank tasks"} <= set(calls)
-    assert any(call.endswith("pullrank task check tasks/mine") for call in calls)
-    assert ("make test-all" in calls, "make faults ARGS=--sample 5" in calls) == (is_template, is_template)
-    assert ("tests, faults: skipped" in said) is not is_template
+    commands = tmp_path / ".venv/bin"
+    commands.mkdir(parents=True)
+    note = f'echo "$(basename "$0") $@" >> {tmp_path}/calls\n'
+    scripts = {
+        "dpkg-query": "echo installed\n",
+        "make": note,
+        "pullrank": note + f'[ "$2" != check ] || exit $(cat {tmp_path}/code)\n',
+    }
+    for name, script in scripts.items():
+        (commands / name).write_text(f"#!/bin/sh\n{script}")
+        (commands / name).chmod(0o755)
+    (tmp_path / "code").write_text("0")
+    return tmp_path
+
+
+def call(ci: Path, title: str, *, fails: bool = False) -> tuple[set[str], str]:
+    """Run it; return what it called, and what it printed."""
+    settings = ci / ".github/pullrank.yml"
+    settings.write_text(re.sub(r"(?m)^title: .*", f"title: {title}", settings.read_text()))
+    said = enter(ci, f"PATH={ci}/.venv/bin:/usr/bin:/bin bash .ci/run", fails=fails)
+    return set((ci / "calls").read_text().splitlines()), said
+
+
+@pytest.mark.parametrize("title", [SHIPPED, COMPETITION, "PullRank 2"])
+def test_ci_tests_the_code_of_the_template_and_checks_a_competition(ci: Path, title: str) -> None:
+    is_template = title == SHIPPED
+    calls, said = call(ci, title)
+    assert {"make setup", "make languages", "pullrank task check tasks/mine"} <= calls
+    tests = {"make lint", "make test-all", "make faults ARGS=--sample 5"}
+    assert tests & calls == (tests if is_template else set())
+    assert ("pullrank tasks" in calls) is ("This is a competition" in said) is not is_template
+
+
+@pytest.mark.parametrize(
+    ("title", "code", "fails"),
+    [(SHIPPED, 3, True), (COMPETITION, 3, False), (COMPETITION, 1, True), (COMPETITION, 2, True)],
+)
+def test_only_a_competition_may_have_tasks_that_cannot_be_judged_here(
+    ci: Path, title: str, code: int, fails: bool
+) -> None:
+    (ci / "code").write_text(str(code))
+    calls, _ = call(ci, title, fails=fails)
+    assert "pullrank task check tasks/mine" in calls
+
+
+def test_ci_of_a_competition_without_tasks_succeeds(ci: Path) -> None:
+    shutil.rmtree(ci / "tasks/mine")
+    calls, _ = call(ci, COMPETITION)
+    assert "pullrank tasks" in calls and not any("check" in one for one in calls)
