@@ -207,7 +207,7 @@ def test_a_profile_lists_the_longest_operations_first_and_unseen_time_last():
     parts = parts_of(Profile(call_us=400.0, operations=(*operations, operation("gemm", 300.0, on_device=True))), most=3)
     assert [(part.name, part.where) for part in parts] == [
         ("gemm", "device"), ("aten::op0", "host"), ("aten::op1", "host"), ("aten::op2", "host"),
-        ("9 more", "host"), ("outside of torch, or waiting", "host"),
+        ("the others", "host"), ("outside of torch, or waiting", "host"),
     ]  # fmt: skip
     host = sum(part.own_us for part in parts if part.where == "host")
     assert host == pytest.approx(400.0)

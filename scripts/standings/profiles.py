@@ -44,7 +44,7 @@ def parts_of(profile: Profile, most: int = 8) -> tuple[Part, ...]:
         parts += (_part(profile, one.name, where, one.calls, one.own_us) for one in shown)
         if rest:
             calls = sum(one.calls for one in rest)
-            parts.append(_part(profile, f"{len(rest)} more", where, calls, sum(one.own_us for one in rest)))
+            parts.append(_part(profile, "the others", where, calls, sum(one.own_us for one in rest)))
     if profile.elsewhere_us:
         parts.append(_part(profile, "outside of torch, or waiting", "host", None, profile.elsewhere_us))
     return tuple(parts)
