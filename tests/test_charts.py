@@ -68,6 +68,14 @@ def test_the_axis_includes_an_interval_outside_the_samples() -> None:
     assert 6 < group.band[0] < group.band[1] < dots(group.dots)[0] < group.median_x
 
 
+def test_a_strips_description_has_the_time_of_each_side() -> None:
+    runs = {"a": [run(1, 2, 2), run(5, 6, 6), run(3, 4, 4)], "b": [run(7), run(9)]}
+    assert strip("", [StripSide(*side) for side in runs.items()]).description == (
+        "a: 4.000 µs, from 9 samples in 3 runs between 1.000 µs and 6.000 µs; "
+        "b: 8.000 µs, from 2 samples in 2 runs between 7.000 µs and 9.000 µs"
+    )
+
+
 def test_a_stall_is_drawn_at_the_edge_without_stretching_the_axis() -> None:
     chart = strip("size: 1", [StripSide(label="this file", runs=[run(*[100.0, 101.0, 102.0] * 5, 9000.0)])])
     group = chart.groups[0]

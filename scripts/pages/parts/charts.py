@@ -83,6 +83,10 @@ class StripSide:
     def samples(self) -> list[float]:
         return sorted(chain.from_iterable(run.samples_us for run in self.runs))
 
+    @cached_property
+    def time_us(self) -> float:
+        return median([run.time_us for run in self.runs])
+
     @property
     def low(self) -> float:
         return min(self.samples[0], self.interval.low) if self.interval else self.samples[0]
@@ -137,14 +141,13 @@ def strip(title: str, sides: Sequence[StripSide], *, one_axis: bool = False) -> 
 
 def _group(side: StripSide, scale: Scale, top: float) -> StripGroup:
     pitch = GROUP_HEIGHT / len(side.runs)
-    middle = median([run.time_us for run in side.runs])
     return StripGroup(
         label=side.label,
-        value=format_us(middle),
+        value=format_us(side.time_us),
         top=top,
         bottom=top + GROUP_HEIGHT,
         dots="".join(_dots(run.samples_us, scale, top + pitch * (row + 0.5)) for row, run in enumerate(side.runs)),
-        median_x=scale(middle),
+        median_x=scale(side.time_us),
         band=(scale(side.interval.low), scale(side.interval.high)) if side.interval else None,
         ticks=tuple(tick_at(value, scale) for value in round_values(scale.low, scale.high, 3)),
     )
@@ -165,8 +168,9 @@ def _dots(samples: Sequence[float], scale: Scale, y: float) -> str:
 def _describe(side: StripSide, scale: Scale) -> str:
     samples = side.samples
     beyond = len(samples) - bisect_right(samples, scale.high)
-    text = f"{side.label}: {len(samples)} samples in {len(side.runs)} runs, from {format_us(samples[0])}"
-    return f"{text} to {format_us(samples[-1])}" + (f", {beyond} of them beyond the axis" if beyond else "")
+    text = f"{side.label}: {format_us(side.time_us)}, from {len(samples)} samples in {len(side.runs)} runs"
+    text += f" between {format_us(samples[0])} and {format_us(samples[-1])}"
+    return text + (f", {beyond} of them beyond the axis" if beyond else "")
 
 
 def round_values(low: float, high: float, count: int) -> list[float]:
