@@ -31,6 +31,13 @@ def test_every_kind_of_page_is_valid_html(tmp_path_factory: pytest.TempPathFacto
     assert not found, "\n".join(found)
 
 
+def test_no_two_pages_of_a_task_share_a_title(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tabs, histories and screen readers name a page by its title."""
+    pages = list((lively_site(tmp_path_factory) / "matmul").rglob("index.html"))
+    titles = {re.search(r"<title>.*</title>", page.read_text())[0] for page in pages}
+    assert len(pages) > 10 and len(titles) == len(pages)
+
+
 def test_the_validator_finds_what_is_wrong_with_a_page(tmp_path: Path) -> None:
     page = tmp_path / "index.html"
     page.write_text(
