@@ -822,6 +822,13 @@ def test_a_statements_table_has_column_heads_and_right_aligned_numbers(tmp_path:
     assert_inert(site, Tags(page))
 
 
+@pytest.mark.parametrize(("first", "heads"), [("", ["row"]), ("name", [])])
+def test_a_first_column_without_a_head_heads_its_rows(first: str, heads: list[str]) -> None:
+    html = str(render_guide(f"| {first} | shape |\n|---|---|\n| a, b | (size,) |\n"))
+    assert re.findall('<th scope="(row)">a, b</th>', html) == heads
+    assert html.count("</th>") == html.count("<th ") and html.count("</td>") == html.count("<td>")
+
+
 def test_rows_without_a_sandbox_appear_marked_and_only_when_allowed(tmp_path: Path, task: Task) -> None:
     judgements = [judged(task.board("CPU"), "ada", 1.5, sandbox="none")]
     site, report = built(tmp_path, task, judgements)

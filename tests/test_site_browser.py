@@ -460,7 +460,7 @@ def test_forced_colours_keep_every_mark_on_a_board_visible(browser: "sync_api.Br
 def test_a_guides_table_breaks_no_word(page: "sync_api.Page", url: str) -> None:
     in_lines = "names => [...new Set(names.map(name => name.getClientRects().length))]"
     page.goto(url + "guides/judging/index.html")
-    verdicts = page.locator("#verdicts ~ .scroll tbody td:first-child")
+    verdicts = page.locator("#verdicts ~ .scroll tbody th")
     for width in (360, 1440):
         page.set_viewport_size({"width": width, "height": 800})
         assert verdicts.count() == len(Verdict)

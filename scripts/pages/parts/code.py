@@ -105,6 +105,7 @@ def anchor(heading: str) -> str:
 
 
 def _render(tokens: Sequence[Token], top_level: int) -> Markup:
+    _head_rows(tokens)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(int(token.tag[1]) + top_level - 1, 6)}"
@@ -132,10 +133,20 @@ def _render_fence(_renderer: RendererHTML, tokens: Sequence[Token], index: int, 
 _MARKDOWN.add_render_rule("fence", _render_fence)
 
 
+def _head_rows(tokens: Sequence[Token]) -> None:
+    """The cells of a table's first column are the heads of their rows if that column has none."""
+    unheaded = False
+    for index, token in enumerate(tokens):
+        if token.type == "thead_open":
+            unheaded = not tokens[index + 3].content  # After the row's opening and the cell's.
+        elif token.type == "tr_open" and unheaded and tokens[index + 1].type == "td_open":
+            tokens[index + 1].tag = tokens[index + 3].tag = "th"
+
+
 def _dress_cell(token: Token) -> None:
     """Mark a cell as a head or right-aligned, by a class: the site's Content-Security-Policy forbids inline styles."""
     if token.tag == "th":
-        token.attrSet("scope", "col")
+        token.attrSet("scope", "col" if token.type == "th_open" else "row")
     if token.attrs.pop("style", "") == "text-align:right":
         token.attrSet("class", "num")
 
