@@ -462,6 +462,89 @@ def test_a_guides_table_breaks_no_word(page: "sync_api.Page", url: str) -> None:
     page.goto(url + "guides/judging/index.html")
     verdicts = page.locator("#verdicts ~ .scroll tbody th")
     for width in (360, 1440):
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_marks_and_fields_have_enough_contrast(page: "sync_api.Page", site: Path, url: str, theme: str) -> None:
+    """axe looks at text alone, and not at what CSS writes."""
+    page.emulate_media(color_scheme=theme)
+
+    def contrast(selector: str, name: str, pseudo: str = "") -> float:
+        """The contrast of a colour with the page, as Chromium blends them."""
+        return page.evaluate(CONTRAST, [selector, name, pseudo])
+
+    page.goto(url + "hostile/CPU/index.html")
+    assert contrast("input.me", "borderTopColor") >= 3
+    assert contrast("select.by", "borderTopColor") >= 3
+    for kind in ("tied", "unproven"):
+        assert contrast(f"#ranks tr.{kind} .rank", "borderLeftColor", "::before") >= 3, kind
+    page.goto(url + one_of_each(site)["submission of a GPU"])
+    assert min(contrast(f"figure g{kind} .dots", "stroke") for kind in (".main", ":not(.main)")) >= 3
+    assert contrast("#source .l", "color", "::before") >= 4.5
+
+
+CONTRAST = """([selector, name, pseudo]) => {
+    const one = document.querySelector(selector), style = getComputedStyle(one, pseudo);
+    const canvas = new OffscreenCanvas(1, 1).getContext("2d");
+    const light = () => {
+        const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].map((part) => {
+            return part > 10 ? ((part / 255 + 0.055) / 1.055) ** 2.4 : part / 255 / 12.92;
+        });
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+    };
+    const paint = (colour, alpha) => {
+        canvas.globalAlpha = alpha;
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return light();
+    };
+    const below = getComputedStyle(one.closest(".code") ?? document.body).backgroundColor;
+    const pair = [paint(below, 1), paint(style[name], style.opacity)];
+    return Math.max(...pair) / Math.min(...pair);
+}"""
+"""WCAG's contrast ratio of a colour with the background."""
+
+
+def test_a_page_without_its_styles_keeps_lines_of_code_and_logins_apart(
+    page: "sync_api.Page", site: Path, url: str
+) -> None:
+    """So do text browsers, and a copy of a table."""
+    page.route("**/style.css", lambda route: route.abort())
+    page.goto(url + "matmul/H100/index.html")
+    login = page.locator(f"{ROWS} a.login").first.inner_text()
+    assert page.locator(f"{ROWS} .who").first.inner_text() == login
+    page.goto(url + one_of_each(site)["submission of a GPU"])
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    for code in page.locator(".code:has(.l + .l)").all():
+        lines = code.locator(".l").all_text_contents()
+        assert len(lines) > 1 and code.inner_text().splitlines() == lines
+
+
+def test_a_phone_shows_whole_logins_and_hides_nothing_with_focus(page: "sync_api.Page", url: str) -> None:
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(url)
+    assert page.locator(".board .name").evaluate_all(
+        "names => names.every(name => name.scrollWidth <= name.clientWidth)"
+    )
+    page.goto(url + "hostile/CPU/index.html")
+    for link in page.locator(".contents a").all():
+        link.focus()
+        place = link.bounding_box()
+        assert place
+        assert place["x"] >= 0 and place["x"] + place["width"] <= 320
+    # The column of logins stays at the left of the times: no box is below it.
+    page.locator("select.by").focus()
+    corner = (
+        "box => (({ left, top }) => document.elementFromPoint(left + 2, top + 2) === box)(box.getBoundingClientRect())"
+    )
+    seen = 0
+    for key in ["Tab"] * 4 + ["Shift+Tab"] * 2:
+        page.keyboard.press(key)
+        for box in page.locator("input.case:focus").all():
+            assert box.evaluate(corner)
+            seen += 1
+    assert seen == 5
+
+
         page.set_viewport_size({"width": width, "height": 800})
         assert verdicts.count() == len(Verdict)
         assert verdicts.evaluate_all(f"cells => [...new Set(cells.map({LINES}))]") == [1]

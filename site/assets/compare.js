@@ -132,7 +132,7 @@
       return [words];
     }
     if (!found.length) return [element("p", "soft more", "The files are identical.")];
-    const code = element("div", "code");
+    const code = element("pre", "code");
     code.tabIndex = 0;
     code.setAttribute("role", "group");
     code.setAttribute("aria-label", `Diff from this file to ${login}’s`);

@@ -129,7 +129,7 @@ if (ranks) {
   const heads = all("thead th", ranks);
   const value = (row, index) => {
     const cell = row.cells[index], raw = cell.dataset.v ?? cell.textContent.trim();
-    if (heads[index].dataset.key === "author") return row.dataset.login;  // The cell also has initials and remarks.
+    if (heads[index].dataset.key === "author") return row.dataset.login;  // The cell also has remarks.
     return heads[index].matches(".num, .rank") ? parseFloat(raw) : raw.toLowerCase();
   };
   function order(key, descending) {
