@@ -265,7 +265,7 @@ def test_the_standings_sort_by_a_column_and_the_address_keeps_it(page: "sync_api
     page.get_by_role("button", name="Reset").press("Enter")
     assert page.locator(f"{ROWS} a.login").all_inner_texts() == official and "?" not in page.url
     assert page.locator("#ranks th[data-key=rank] button").evaluate("button => button === document.activeElement")
-    assert page.locator(".ordered").text_content() == "Sorted by rank."
+    assert page.locator(".said").text_content() == "Sorted by rank."
 
 
 def test_logins_sort_as_words_even_those_that_begin_like_numbers(page: "sync_api.Page", long_board: str) -> None:
@@ -829,6 +829,7 @@ def test_a_submission_page_compares_with_any_other_and_the_address_keeps_it(
 
 def hold_against(page: "sync_api.Page", login: str) -> None:
     page.get_by_label("Compare with").fill(login)
+    assert page.get_by_role("status").all_text_contents() == ["See below the table.", ""]
     page.keyboard.press("Enter")
 
 
@@ -943,6 +944,7 @@ def test_times_appear_in_the_readers_zone_with_utc_in_the_title(browser: "sync_a
         assert told.inner_text().startswith("12 Dec 2026, 22:00")
         assert told.get_attribute("title") == "12 Dec 2026, 09:00 UTC"
 
+        assert page.locator(".said").text_content() == "Copied"
 
 def test_a_deadline_counts_down_and_closes(browser: "sync_api.Browser", url: str) -> None:
     with browser.new_context() as context:

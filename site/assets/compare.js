@@ -52,6 +52,7 @@
       if (ask !== asks) return;
       shown.replaceChildren(heading(login, path), ...parts);
       shown.hidden = false;
+      told.textContent = "See below the table.";
       input.value = find(login) === name ? login : name;
       address.set({ with: name });
     } catch {

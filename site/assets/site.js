@@ -20,6 +20,9 @@ const address = {
   },
 };
 
+// Tell a screen reader about a change that others see.
+const say = (text) => { one(".said").textContent = text; };
+
 // Theme.
 
 for (const button of all("button.theme")) {
@@ -70,7 +73,8 @@ for (const button of all("button.copy")) {
     const text = all(".l", button.parentElement).map((line) => line.textContent).join("\n") + "\n";
     try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; }
     catch { button.textContent = "Select and copy by hand"; }
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    say(button.textContent);
+    setTimeout(() => { button.textContent = "Copy"; say(""); }, 2000);
   });
 }
 
@@ -125,7 +129,7 @@ function reorder(body, rows) {
 
 const ranks = one("#ranks");
 if (ranks) {
-  const body = one("tbody", ranks), official = [...body.rows], reset = one("button.reset"), told = one(".ordered");
+  const body = one("tbody", ranks), official = [...body.rows], reset = one("button.reset");
   const heads = all("thead th", ranks);
   const value = (row, index) => {
     const cell = row.cells[index], raw = cell.dataset.v ?? cell.textContent.trim();
@@ -144,7 +148,7 @@ if (ranks) {
     if (index >= 0) heads[index].setAttribute("aria-sort", descending ? "descending" : "ascending");
     ranks.classList.toggle("sorted", index >= 0 && key !== "rank");
     reset.hidden = index < 0;
-    told.textContent = `Sorted by ${key || "rank"}${descending ? ", descending" : ""}.`;
+    say(`Sorted by ${key || "rank"}${descending ? ", descending" : ""}.`);
     address.set({ sort: key && (descending ? `-${key}` : key) });
   }
   for (const head of heads.filter((head) => head.dataset.key)) {
