@@ -572,6 +572,13 @@ def test_a_printed_page_is_white_and_cuts_off_no_code(page: "sync_api.Page", sit
 def heat_rows(page: "sync_api.Page") -> list[tuple[str, list[float]]]:
     return [
         (row["login"], row["times"])
+    # Chromium repeats a foot on each page, and a head only without what sticks and without buttons' boxes.
+    style = "([one, name]) => [...document.querySelectorAll(one)].map(one => getComputedStyle(one)[name])"
+    for one, name, wanted in (
+        ("tfoot", "display", "table-row-group"), ("thead th", "position", "static"),
+        ("th button", "display", "contents"), (".heat .best", "printColorAdjust", "exact"),
+    ):  # fmt: skip
+        assert {*page.evaluate(style, [one, name])} == {wanted}, one
         for row in page.evaluate("""() => [...document.querySelectorAll("#heat tbody tr")].map(row => ({
             login: row.dataset.login, times: [...row.querySelectorAll("td[data-v]")].map(cell => Number(cell.dataset.v))
         }))""")
