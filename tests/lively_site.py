@@ -2,7 +2,7 @@
 
 hostile     every text is an attack, even the author's note and the reason for a disqualification; one row is
             provisional
-unsettled   all rows are provisional
+unsettled   all rows are provisional; the title is one long word
 untouched   no entries
 """
 
@@ -18,7 +18,7 @@ from scripts.ledger.moderation import Action, Moderation
 from scripts.pages.parts.site import Site
 from scripts.pages.publishing.publish import build_site
 from tests.season.season import Size, make_season
-from tests.test_publish import NOW, SCRIPT, judged, season, task_folder
+from tests.test_publish import NOW, SCRIPT, TASK_YML, judged, season, task_folder
 
 ADDRESS = "https://kernels.github.io/cup/"
 
@@ -39,7 +39,9 @@ def lively_site(folders: pytest.TempPathFactory) -> Path:
 def build_lively_site(folder: Path) -> Path:
     """Build it below a sub-path, as GitHub Pages serves a project's site; returns its folder."""
     made = make_season(folder / "season", Size(tasks=3, gpus=2, authors=24, judgements=110))
-    tasks = [load_task(task_folder(folder / "tasks", name)) for name in ("hostile", "unsettled", "untouched")]
+    long = TASK_YML.replace("Vector addition", f"Vector{'addition' * 8}")
+    ymls = {"hostile": TASK_YML, "unsettled": long, "untouched": TASK_YML}
+    tasks = [load_task(task_folder(folder / "tasks", name, yml)) for name, yml in ymls.items()]
     hostile = {"message": SCRIPT, "log": SCRIPT * 40, "note": SCRIPT, "steady": False, "run_url": "javascript:alert(1)"}
     mallory = judged(tasks[0].board("CPU"), "m" * 39, 0.7, day=32, machine={"device": SCRIPT}, **hostile)
     of_commit = mallory.submission.model_copy(update={"head_sha": "a" * 40})

@@ -38,9 +38,11 @@ for (const button of all("button.theme")) {
   name();
 }
 
-// On a phone the header's links are one line that scrolls; browsers leave a focused link half hidden.
+// On a phone the links of a menu are one line that scrolls; browsers leave a focused link half hidden.
 
-one(".top nav").addEventListener("focusin", (event) => event.target.scrollIntoView({ inline: "nearest", block: "nearest" }));
+for (const menu of all("nav")) {
+  menu.addEventListener("focusin", (event) => event.target.scrollIntoView({ inline: "nearest", block: "nearest" }));
+}
 
 // Show times in the reader's time zone; the title keeps UTC.
 
