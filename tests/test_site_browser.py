@@ -531,6 +531,12 @@ def test_a_phone_shows_whole_logins_and_hides_nothing_with_focus(page: "sync_api
         place = link.bounding_box()
         assert place
         assert place["x"] >= 0 and place["x"] + place["width"] <= 320
+    # The frame of a link with focus is 4 pixels wide, and its pane would cut off more.
+    room = "link => link.getBoundingClientRect().left - link.closest('ul, .scroll').getBoundingClientRect().left"
+    for pane in (".contents", ".records"):
+        link = page.locator(f"{pane} a").first
+        link.focus()
+        assert link.evaluate(room) >= 4, pane
     # The column of logins stays at the left of the times: no box is below it.
     page.locator("select.by").focus()
     corner = (
