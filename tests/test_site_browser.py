@@ -531,6 +531,11 @@ def test_a_phone_shows_whole_logins_and_hides_nothing_with_focus(page: "sync_api
         place = link.bounding_box()
         assert place
         assert place["x"] >= 0 and place["x"] + place["width"] <= 320
+    page.goto(url + "guides/judging-programs/index.html")
+    here = page.locator(".contents [aria-current]").bounding_box()
+    assert here
+    assert here["x"] >= 0 and here["x"] + here["width"] <= 320
+    page.go_back()
     # The frame of a link with focus is 4 pixels wide, and its pane would cut off more.
     room = "link => link.getBoundingClientRect().left - link.closest('ul, .scroll').getBoundingClientRect().left"
     for pane in (".contents", ".records"):

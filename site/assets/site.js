@@ -38,9 +38,12 @@ for (const button of all("button.theme")) {
   name();
 }
 
-// On a phone the links of a menu are one line that scrolls; browsers leave a focused link half hidden.
+// On a phone the links of a menu are one line that scrolls; browsers leave a focused link half hidden, and the open page's
+// anywhere.
 
 for (const menu of all("nav")) {
+  const here = one("[aria-current]", menu);
+  if (here) here.closest("ul").scrollLeft = here.offsetLeft - 60;
   menu.addEventListener("focusin", (event) => event.target.scrollIntoView({ inline: "nearest", block: "nearest" }));
 }
 
