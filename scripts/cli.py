@@ -172,7 +172,8 @@ def _report_unexpected(error: Exception) -> int:
 
 def _report_import_error(error: ImportError) -> int:
     if isinstance(error, ModuleNotFoundError):
-        return _report_error(f"{error}: install pullrank[compete]; in a clone: make setup", 2)
+        extras = "pullrank[compete] to judge, pullrank[bot] to submit, pullrank[hosted] for sites"
+        return _report_error(f"{error}: install {extras}; in a clone: make setup", 2)
     return _report_error(
         f"a package cannot be loaded: {error} (is there enough memory? is the installation complete?)", 3
     )
@@ -225,7 +226,8 @@ def main(arguments: Sequence[str] | None = None, command: click.Command = cli) -
         faulthandler.enable()  # a task's compiled code runs in this process and may crash it
     gc.set_threshold(_OBJECTS)
     signal.signal(signal.SIGTERM, _terminated)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it; leave that
+    # Windows has no SIGHUP; nohup ignores it: leave that.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         signal.signal(signal.SIGHUP, _terminated)
     try:
         os.getcwd()

@@ -230,7 +230,8 @@ def test_a_failure_of_the_machine_is_no_wrong_input(error, code, message, monkey
         (
             "ModuleNotFoundError('No module named torch', name='torch')",
             2,
-            "No module named torch: install pullrank[compete]; in a clone: make setup",
+            "No module named torch: install pullrank[compete] to judge, pullrank[bot] to submit, pullrank[hosted] for "
+            "sites; in a clone: make setup",
         ),
         (
             "ImportError('libcudnn.so.9: failed to map segment', name='_C')",

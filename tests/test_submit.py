@@ -124,13 +124,24 @@ def test_a_file_goes_through_a_fork_to_a_row_and_reports_each_step(desk: Desk) -
     assert desk.call("watch", "--json")[-1] == end
 
 
-def test_a_file_is_submitted_from_a_machine_without_torch(desk: Desk) -> None:
-    program = f"MISSING = {{'torch', 'numpy'}}\n{BLOCKER}\nfrom scripts.cli import main\nmain()"
-    words = ["submit", str(desk.file), *QUICK, "--no-wait"]
+@pytest.mark.parametrize(
+    ("machine", "reason"),
+    [
+        (f"MISSING = {{'torch', 'numpy'}}\n{BLOCKER}", "torch is not in the lock"),
+        ("from tests.other_system import show; show('darwin')", "judging needs Linux, and this is macOS: "),
+        ("from tests.other_system import show; show('win32')", "judging needs Linux, and this is Windows: "),
+    ],
+    ids=["without torch", "macOS", "Windows"],
+)
+def test_a_file_is_submitted_untested_from_a_machine_that_cannot_judge(desk: Desk, machine: str, reason: str) -> None:
+    program = f"{machine}\nfrom scripts.cli import main\nmain()"
+    words = ["submit", str(desk.file), "--task", "vectoradd", "--json", "--no-wait"]
     done = subprocess.run(
         [sys.executable, "-c", program, *words], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    first = json.loads(done.stdout.splitlines()[0])
+    assert first["event"] == "not tested" and reason in first["reason"]
     (pull,) = desk.pulls
     assert desk.world.git.read(pull.head_sha, path_of("alice")) == SOURCE
 

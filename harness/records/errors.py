@@ -37,6 +37,12 @@ class JudgeError(PullRankError):
     exit_code = 3
 
 
+class NoLinuxError(JudgeError):
+    """This machine does not run Linux, which the judge needs: the same call would fail again."""
+
+    exit_code = 2
+
+
 class NoGpuError(JudgeError):
     """This machine lacks a GPU that the board needs, or has only a slice of one: the same call would fail again."""
 

@@ -6,10 +6,10 @@ import functools
 import os
 import resource
 import shutil
-import sys
 
 from harness.inside import seccomp
 from harness.records.errors import JudgeError
+from harness.records.system import require_linux
 from harness.sandbox import bubblewrap
 from harness.sandbox.sandbox import PlayerFiles, Sandbox, SandboxKind
 
@@ -22,6 +22,7 @@ def choose_kind(wanted: str) -> SandboxKind:
 
     Raises this process's limit of open files if it is too low.
     """
+    require_linux()
     if fault := _allow_open_files():
         raise JudgeError(fault)
     if wanted == "none":
@@ -33,8 +34,8 @@ def choose_kind(wanted: str) -> SandboxKind:
 
 def find_faults() -> list[str]:
     """Why bubblewrap does not work on this machine, each with the way out; empty if it works."""
-    if sys.platform != "linux" or not seccomp.supported():
-        return ["the sandbox needs Linux on x86-64 or arm64"]
+    if not seccomp.supported():
+        return ["the sandbox needs a processor of the kind x86-64 or arm64"]
     if not shutil.which("bwrap"):
         return ["bubblewrap is missing: apt install bubblewrap (or your system's package of that name)"]
     if missing := [tool for tool in ("unshare", "setpriv", "mount") if os.geteuid() == 0 and not shutil.which(tool)]:

@@ -163,7 +163,7 @@ class TaskFolder:
             for name, verdict in VERDICTS.items()
             for example in sorted(self.folder.glob(f"examples/{name}/*.*"))
             if self._is_in_its_language(example) or self._is_library(example)
-            if (path := self._find(str(example.relative_to(self.folder))))
+            if (path := self._find(example.relative_to(self.folder).as_posix()))
         )
         for verdict in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
             own = (example.verdict for example in examples if self._is_in_its_language(example.path))

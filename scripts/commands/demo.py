@@ -25,6 +25,7 @@ from rich.rule import Rule
 from harness.records.errors import PullRankError, TaskError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
+from harness.records.system import require_linux
 from harness.records.verdict import Verdict
 from harness.task.faults import Faults
 from harness.task.submission import Champion, Submission
@@ -101,6 +102,7 @@ def demo(serve: bool, port: int, out: Path | None) -> int:
 
     Example: pullrank demo --no-serve --out demo
     """
+    require_linux()
     from harness.shared_sandbox import share_sandbox
     from scripts.pages.publishing.serve import require_port
 

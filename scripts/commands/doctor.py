@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from harness.records.system import require_linux
 from scripts.boards.board_facts import MachineFacts
 from scripts.boards.source import SiteSource
 from scripts.commands.board import at_site, in_ledger, open_ledger, report_faults
@@ -51,6 +52,8 @@ def doctor(as_json: bool, runner: bool, gpu: str | None, site: str | None, ledge
         return _compare(gpu, site, ledger, as_json=as_json)
     if site or ledger:
         raise click.UsageError("--site and --ledger need --board GPU.")
+    if runner:
+        require_linux()
     judges = not runner or role_of() != "registrar"
     findings = [*(examine() if judges else ()), *(examine_runner() if runner else ())]
     if as_json:
@@ -70,6 +73,7 @@ def _print(findings: list[Finding], does: str) -> None:
 
 
 def _compare(gpu: str, site: str | None, ledger: Path | None, *, as_json: bool) -> int:
+    require_linux()
     source = SiteSource(site) if site else open_ledger(ledger)
     machines = [one for one in source.machines(gpu) if one.software]
     here = software_here() if machines else {}

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from harness.records.errors import SubmissionError
 from harness.records.stats import DUEL_LOOKS, TIE, Interval, is_faster, median
+from harness.records.system import require_linux
 from harness.records.times import Duel, DuelCase, Run
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_submission
@@ -71,12 +72,14 @@ def duel(
     """
     files = {path: read_submission(path) for path in (a, b)}
     board = common_board(files, task, task_dir, gpu)
-    from harness.judge import duel as play
-
     looks = (blocks,) if blocks else DUEL_LOOKS
-    with suggesting_other_machines(board), stdout_to_stderr(), Display(console(stderr=True)) as display:
-        display.begin(f"{a.name} against {b.name} on {board.task.name} / {board.gpu}")
-        dueled = play(board, files[a], files[b], looks=looks, sandbox=sandbox, on_progress=display.show)
+    with suggesting_other_machines(board):
+        require_linux()
+        from harness.judge import duel as play
+
+        with stdout_to_stderr(), Display(console(stderr=True)) as display:
+            display.begin(f"{a.name} against {b.name} on {board.task.name} / {board.gpu}")
+            dueled = play(board, files[a], files[b], looks=looks, sandbox=sandbox, on_progress=display.show)
     if as_json:
         click.echo(json.dumps(facts(dueled), indent=1))
     else:

@@ -43,9 +43,9 @@ def init(name: str, language: str | None, out: Path | None, folder: Path) -> Non
 
 def _what_then(file: Path, task: Task) -> str:
     if is_of_competition(task):
-        name = shlex.quote(str(file))
+        name = shlex.quote(file.as_posix())
         return f"`pullrank test {name}`, and `pullrank submit {name}` to be ranked"
-    return f"`{shlex.join(['pullrank', 'test', str(file), '--task-dir', str(task.folder)])}`"
+    return f"`{shlex.join(['pullrank', 'test', file.as_posix(), '--task-dir', task.folder.as_posix()])}`"
 
 
 def make_folder(task: Task, out: Path, language: str | None) -> Path:

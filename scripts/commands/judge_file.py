@@ -19,9 +19,10 @@ from typing import Any
 import click
 
 from harness.records.counters import MAX_LAUNCHES, MAX_REGEX, MAX_SKIP, LaunchFilter, find_regex_fault
-from harness.records.errors import JudgeError, NoGpuError, SubmissionError
+from harness.records.errors import JudgeError, NoGpuError, NoLinuxError, SubmissionError
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
+from harness.records.system import require_linux
 from harness.records.verdict import Verdict
 from harness.task.submission import Submission, read_directives, read_submission, task_of
 from harness.task.task import Board, Case, Task, load_task
@@ -261,6 +262,7 @@ def judge_here(
     launches: LaunchFilter | None = None,
 ) -> Judgement:
     """Judge on this machine, with progress on stderr."""
+    require_linux()
     from harness.judge import judge, require_launch_choice
 
     if launches:
@@ -281,11 +283,12 @@ def judge_here(
 
 @contextmanager
 def suggesting_other_machines(board: Board) -> Iterator[None]:
-    """Say what to do if this machine has no GPU: the same call would fail again."""
+    """Say what to do if this machine has no GPU, or no Linux: the same call would fail again."""
     try:
         yield
-    except NoGpuError as error:
-        here = " To judge it here, add `--gpu CPU`." if "CPU" in board.task.gpus else ""
+    except (NoGpuError, NoLinuxError) as error:
+        may_be_cpu = isinstance(error, NoGpuError) and "CPU" in board.task.gpus
+        here = " To judge it here, add `--gpu CPU`." if may_be_cpu else ""
         there = f" `pullrank submit FILE --draft` runs it on a machine for {board.gpu}."
         raise SubmissionError(f"{error}.{here}{there if is_of_competition(board.task) else ''}") from None
 

@@ -14,6 +14,7 @@ from harness.records.fields import Mode
 from harness.records.judgement import MAX_BYTES, Judgement, JudgementError
 from harness.records.replay import Replay
 from harness.records.stats import tied
+from harness.records.system import require_linux
 from harness.task.submission import Submission, read_submission
 from harness.task.task import Board, Task, load_task
 from scripts.boards.web import fetch_judgement, is_address
@@ -50,6 +51,7 @@ def verify(judgement: str, file: Path | None, task_dir: Path | None, sandbox: st
 
     Example: pullrank verify judgement.json --file kernel.py
     """
+    require_linux()
     judged = _read(judgement)
     board = _board(judged, task_dir)
     submission = _file(judged, board.task, file)

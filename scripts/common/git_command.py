@@ -27,7 +27,8 @@ MOST_WRITTEN = 256 << 20
 """The size of each file that a limited git writes, such as a pack, in bytes."""
 MOST_OUTPUT = 32 << 20
 
-_PASSED_ON = ("PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
+_OF_WINDOWS = ("SYSTEMROOT", "TEMP", "TMP")
+_PASSED_ON = ("PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE", *_OF_WINDOWS)
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _BOT = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
 BOT = "{} <{}>".format(*_BOT)

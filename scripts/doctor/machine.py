@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.records.system import REMEDY, other_system
 from scripts.doctor.finding import LIMITED, MISSING, OK, OPTIONAL, Finding, check
 
 if TYPE_CHECKING:
@@ -28,8 +29,12 @@ _TENSOR_BYTES = 4096
 
 
 def examine() -> list[Finding]:
-    """All findings; without torch, checks that need it are skipped."""
-    findings = [Finding("Python", OK, f"{platform.python_version()} in {sys.prefix}"), _torch()]
+    """All findings; without torch, checks that need it are skipped, and without Linux, all others."""
+    findings = [Finding("Python", OK, f"{platform.python_version()} in {sys.prefix}")]
+    if name := other_system():
+        there = "`pullrank submit FILE --draft` judges a file on the competition's machines"
+        return [*findings, Finding("Linux", MISSING, f"this is {name}", f"{REMEDY}; {there}")]
+    findings.append(_torch())
     if findings[-1].state is OK:
         findings += [_sandbox(), _core_dumps(), *_cgroups()]
     return [*findings, _user(), _cores(), *_quiet(), *map(_compiler, _COMPILERS), *_gpus(), _browser()]
@@ -141,7 +146,7 @@ def _user() -> Finding:
 
 
 def _cores() -> Finding:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0))
     fault = "one for referee and players: times are imprecise" if cores == 1 else ""
     return check("cores", fault, f"{cores}: one for the referee, {cores - 1} for players", "two cores or more", LIMITED)
 
@@ -149,8 +154,7 @@ def _cores() -> Finding:
 def _quiet() -> Iterator[Finding]:
     from harness.referee.machine import busy_share
 
-    busy = busy_share() if sys.platform == "linux" else None
-    if busy is not None:
+    if (busy := busy_share()) is not None:
         detail = f"{busy:.0%} of the cores are busy with other work"
         remedy = "stop other work for more precise times"
         yield check("quiet", detail if busy > 0.1 else "", detail, remedy, LIMITED)

@@ -216,7 +216,7 @@ class LedgerBranch:
 
     def _added(self) -> dict[str, str]:
         """The files that were added to the folder, with their blob hashes."""
-        found = (str(path) for folder in FOLDERS for path in find_files(self._folder, folder, []))
+        found = (path.as_posix() for folder in FOLDERS for path in find_files(self._folder, folder, []))
         paths = [path for path in found if path not in self._checked_out and not (self._folder / path).is_symlink()]
         return {path: blob_sha(self._read(path)) for path in paths}
 

@@ -127,7 +127,7 @@ def write_new(path: Path, content: bytes, *, workshop: Path) -> None:
         draft.write(content)
         draft.flush()
         os.fsync(draft.fileno())
-        os.fchmod(draft.fileno(), 0o644)
+        Path(draft.name).chmod(0o644)
         try:
             # A link, not a rename: it fails if the name is taken.
             os.link(draft.name, path)

@@ -209,7 +209,7 @@ class Ledger:
         found_files = find_files(self.path, "requests", faults)
         paths = [path for path in found_files if user_id is None or path.name.startswith(f"{user_id}-")]
         if pulls is not None:
-            paths = [Path(name) for name in requests_of_pulls(pulls)(list(map(str, paths)))]
+            paths = [Path(name) for name in requests_of_pulls(pulls)([path.as_posix() for path in paths])]
         asked = [path for path in paths if not path.name.endswith((ENDED, SPENT))]
         endings = dict(read_facts(self.path, _ending_in(ENDED, paths), Ending, faults))
         costs = dict(read_facts(self.path, _ending_in(SPENT, paths), Spent, faults))

@@ -106,7 +106,7 @@ def endings_since(day: date) -> Choose:
 
 def these(paths: Iterable[PurePath]) -> Choose:
     """These files, if they exist."""
-    wanted = set(map(str, paths))
+    wanted = {path.as_posix() for path in paths}
     return wanted.intersection
 
 

@@ -79,7 +79,7 @@ def close(task: Task, now: datetime) -> None:
     """
     path = task.folder / "task.yml"
     before = path.read_bytes()
-    path.write_text(with_deadline(before.decode("utf-8-sig"), now), "utf-8")
+    path.write_bytes(with_deadline(before.decode("utf-8-sig"), now).encode())
     try:
         after = load_task(task.folder)
         if after.deadline != now or [one.edition for one in after.boards] != [one.edition for one in task.boards]:

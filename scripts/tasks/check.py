@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.text import Text
 
 from harness.records.errors import TaskError
+from harness.records.system import require_linux
 from harness.task.task import Task, load_task
 from scripts.common.options import as_json_too, in_sandbox, was_given
 from scripts.common.terminal import cell, console, quoting, table, verdict_text
@@ -56,6 +57,8 @@ def check(paths: tuple[str, ...], gpu: str | None, sandbox: str, static: bool, m
     """
     if static and (gpu or was_given("sandbox") or was_given("minutes")):
         raise click.UsageError("--static runs nothing; it cannot be combined with --gpu, --sandbox or --minutes.")
+    if not static:
+        require_linux("; `--static` only reads the files")
     tasks, unread = _named(paths)
     if not tasks and not as_json:
         raise TaskError("\n".join(one.message for one in unread))

@@ -82,10 +82,10 @@ def template(name: str, language: str | None, out: Path | None, folder: Path) ->
     if out is None:
         click.echo(text, nl=False)
         return
-    with out.open("x", encoding="utf-8") as file:
+    with out.open("x", encoding="utf-8", newline="\n") as file:
         file.write(text)
-    place = ["--task", task.name] if is_of_competition(task) else ["--task-dir", str(task.folder)]
-    click.echo(f"{out}: try it with `{shlex.join(['pullrank', 'test', str(out), *place])}`")
+    place = ["--task", task.name] if is_of_competition(task) else ["--task-dir", task.folder.as_posix()]
+    click.echo(f"{out}: try it with `{shlex.join(['pullrank', 'test', out.as_posix(), *place])}`")
 
 
 def handle(task: Task) -> str:
