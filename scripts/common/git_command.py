@@ -12,7 +12,7 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -96,6 +96,24 @@ class Git:
         if done.returncode:
             raise self._error(arguments[0], done)
         return done.stdout
+
+    def read_blobs(self, shas: Iterable[str]) -> dict[str, bytes]:
+        """The contents of blobs that are here, by their hashes; one process reads them all.
+
+        Raises:
+            GitError: one is damaged or was never fetched.
+        """
+        said = self.run("cat-file", "--batch", stdin="\n".join(shas).encode(), offline=True)
+        found, start = {}, 0
+        while start < len(said):
+            # `<hash> blob <size>`, content, newline; or `<hash> missing`
+            end = said.index(b"\n", start)
+            sha, _, *size = said[start:end].decode().split()
+            start = end + 1
+            if size:
+                found[sha] = said[start : start + int(size[0])]
+                start += int(size[0]) + 1
+        return found
 
     def _config(self, url: str, token: str | None) -> Mapping[str, str]:
         config = {**_CONFIG, "remote.origin.url": url} if url else _CONFIG
