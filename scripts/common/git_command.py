@@ -42,6 +42,7 @@ _CONFIG = {
     "core.autocrlf": "false",
     "core.fsmonitor": "false",
     "credential.helper": "",
+    "fastimport.unpackLimit": "1",  # no process to unpack what is pushed at once: 10 of the 40 ms of both
     "gc.auto": "0",
     "maintenance.auto": "false",
     "http.followRedirects": "false",
