@@ -6,6 +6,7 @@ First tables of plans and results; then the shipped steps against a GitHub on lo
 import io
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -468,6 +469,17 @@ def test_a_check_makes_few_requests(scene: Scene) -> None:
     prepare(scene, run)
     report(scene, run, zipped(LINE, "checked.jsonl"))
     assert len(scene.server.rest_requests()) <= 10, scene.server.counts()
+
+
+def test_a_check_reads_all_files_of_the_tasks_by_one_process(scene: Scene) -> None:
+    noted, wrapper = scene.folder / "noted", scene.folder / "wrapped/git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\necho "$1" >> {noted}\nexec {shutil.which("git")} "$@"\n')
+    wrapper.chmod(0o755)
+    _, run = ask(scene, files_of("one") | files_of("other"))
+    scene.patch.setenv("PATH", f"{wrapper.parent}:{os.environ['PATH']}")
+    assert prepare(scene, run)["wanted"] == "true"
+    assert noted.read_text().split().count("cat-file") == 2  # the sizes, and the contents
 
 
 def test_a_push_after_the_check_request_is_not_run(scene: Scene) -> None:

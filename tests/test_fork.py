@@ -220,6 +220,13 @@ def test_the_contents_of_other_files_in_the_fork_are_not_fetched(stage: Stage) -
     assert not {blob_sha(content.encode()) for content in others.values()} & fetched
 
 
+def test_before_a_merge_the_fork_is_fetched_twice(stage: Stage) -> None:
+    with Fork(stage.server.git_url) as fork:
+        assert fork.changes(stage.pull.head_sha, before_merge=True) == (ADDED,)
+        assert not fork.would_blend(stage.pull.head_sha, PATH)
+    assert len(stage.server.requests("GET */info/refs")) == 2
+
+
 def objects_in(folder: Path) -> set[str]:
     found = [path for path in folder.iterdir() if (path / "objects").is_dir()]
     assert found

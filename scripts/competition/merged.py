@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -74,10 +73,9 @@ class MergedFiles:
         if not blobs:
             return {}
         try:
-            read = self._git.run("cat-file", "--batch", stdin="\n".join(blobs).encode(), offline=True)
+            return {sha256(content): content for content in self._git.read_blobs(blobs).values()}
         except GitError:
             return {}  # A blob is damaged or was never fetched: the page reports the file as unavailable.
-        return {sha256(content): content for content in _contents(read)}
 
     def _find_blobs(self) -> dict[tuple[str, str], list[str]] | None:
         """All blobs of the history by task and login; None without git, or in a shallow clone."""
@@ -99,15 +97,3 @@ _LOG = (
     "log", "--full-history", "--diff-merges=first-parent", "--raw", "--no-abbrev", "--no-renames", "--no-color",
     "--relative", "--format=", "HEAD", "--", "submissions",
 )  # fmt: skip
-
-
-def _contents(batch: bytes) -> Iterator[bytes]:
-    """The blobs in the output of `git cat-file --batch`: `<id> blob <size>`, content, newline; or `<id> missing`."""
-    start = 0
-    while start < len(batch):
-        end = batch.index(b"\n", start)
-        *_, kind, size = batch[start:end].split()
-        start = end + 1
-        if kind == b"blob":
-            yield batch[start : start + int(size)]
-            start += int(size) + 1

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
-from scripts.common.git_command import Git, GitError
+from scripts.common.git_command import Git, GitError, make_repository
 from scripts.github.pulls import BlobInfo, ChangedFile
 
 MAX_CHANGES = 300
@@ -49,16 +49,19 @@ class Fork:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def changes(self, head_sha: str) -> tuple[ChangedFile, ...]:
+    def changes(self, head_sha: str, *, before_merge: bool = False) -> tuple[ChangedFile, ...]:
         """The files that a commit has changed since it branched off the current default branch.
 
         A file that was moved and changed counts as removed and added: git would need its content to detect a rename.
 
+        Args:
+            before_merge: also fetch the default branch's files, for `would_blend`.
+
         Raises:
             GitError: the commit no longer exists, or git failed.
         """
-        bases = self._bases(head_sha)
-        git = self.fetch("--depth=1", "--filter=blob:none", head_sha, *bases)
+        bases, more = self._bases(head_sha), (f"+HEAD:{_BASE}",) if before_merge else ()
+        git = self.fetch("--depth=1", "--filter=blob:none", *more, head_sha, *bases)
         self._trees[head_sha] = git
         # After criss-cross merges there are several bases: a difference from any of them is a change.
         found = (change for base in bases or [_EMPTY_TREE] for change in _differences(git, base, head_sha))
@@ -89,14 +92,13 @@ class Fork:
     def would_blend(self, head_sha: str, path: str) -> bool:
         """Whether a merge would change a commit's file, because the default branch has other changes of it.
 
-        False if the changes conflict: GitHub refuses such a merge.
+        Call it after `changes` with `before_merge`: the default branch is read as it was then.  False if the changes
+        conflict: GitHub refuses such a merge.
 
         Raises:
             GitError: the commit no longer exists, or git failed.
         """
-        bases = self._bases(head_sha)
-        git = self.fetch("--depth=1", "--filter=blob:none", f"+HEAD:{_BASE}", head_sha, *bases)
-        commits = (git.run("rev-parse", "--verify", _BASE, offline=True).decode().strip(), head_sha, *bases)
+        git, commits = self._trees[head_sha], (_BASE, head_sha, *self._bases(head_sha))
         blobs = [git.run("ls-tree", "-z", "--full-tree", commit, "--", path, offline=True) for commit in commits]
         if blobs[0] in blobs[1:] or not all(blobs):
             return False
@@ -157,7 +159,7 @@ class Fork:
         """
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         git = Git(folder, self._url, self._token, limited=True)
-        git.run("init", "--quiet", "--bare", "--template=")
+        make_repository(folder)
         options = [one for one in asked if one.startswith("--")]
         wanted = "\n".join(one for one in asked if not one.startswith("--")).encode()
         for attempt in range(TRIES):

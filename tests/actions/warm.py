@@ -5,7 +5,7 @@ arguments, environment, folder and files, and runs the module.  It imports our o
 steps with the same code.
 
     server              has imported the libraries
-      └─ room           has imported our modules, too; one for each folder and version of the code
+      └─ room           has imported our modules and compiled the templates; one for each folder and its version
           └─ step
 """
 
@@ -30,7 +30,7 @@ _OURS = ("harness", "scripts")
 _LIBRARIES = ("click", "discord_webhook", "github", "jinja2", "markdown_it", "pydantic", "pygments.lexers", "yaml")
 
 Code = tuple[str, frozenset[tuple[str, int, int]]]
-"""A folder, and for each of its modules the path, the time and the size."""
+"""A folder, and for each of its modules and templates the path, the time and the size."""
 
 
 class WarmPython:
@@ -73,10 +73,12 @@ def _serve(listener: socket.socket) -> None:
 
 
 def _find_code(caller: int) -> Code:
-    """The folder that a step runs in, and its modules.  A checkout gives equal files equal times."""
+    """The folder that a step runs in, its modules and templates.  A checkout gives equal files equal times."""
     folder = os.readlink(f"/proc/{caller}/cwd")
     files = [file for part in _OURS for file in Path(folder, part).rglob("*.py")]
-    return folder, frozenset((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    files += Path(folder, "site").glob("templates/*")
+    found = ((str(file), file.stat()) for file in files)
+    return folder, frozenset((file, facts.st_mtime_ns, facts.st_size) for file, facts in found)
 
 
 def _keep_room(orders: socket.socket, caller: int) -> None:
@@ -106,6 +108,9 @@ def _import(names: list[str]) -> None:
     for name in names:
         with contextlib.suppress(Exception):  # the step that needs it fails in the same way
             importlib.import_module(name)
+    if pages := sys.modules.get("scripts.pages.parts.render"):
+        with contextlib.suppress(Exception):
+            pages.environment()  # compiles the templates, which takes a third of a publication
     gc.freeze()
 
 

@@ -99,10 +99,11 @@ def _lay_out(git: Git, files: Sequence[_TreeFile], root: Path) -> list[str]:
         return [f"{path}: larger than {MAX_FILE_BYTES // 1024} KiB" for path in missing[:20]]
     if sum(sizes[file.sha] for file in files) > MAX_BYTES:
         return [f"tasks/: more than {MAX_BYTES // 2**20} MiB"]
+    contents = git.read_blobs({file.sha for file in files})
     for file in files:
         place = root / file.path
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(git.run("cat-file", "blob", file.sha, offline=True))
+        place.write_bytes(contents[file.sha])
     return []
 
 

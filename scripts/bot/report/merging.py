@@ -89,7 +89,7 @@ def merge(request: Request, of_pull: PullRecord, moderated: Moderated, context: 
         return reason
     github = context.github
     with context.open_fork() as fork:
-        change = classify(fork.changes(request.head_sha), request.login)
+        change = classify(fork.changes(request.head_sha, before_merge=True), request.login)
         if not isinstance(change, SubmissionPath) or change.task != request.task:
             return "not merged: it changes more than the judged file"
         blends = fork.would_blend(request.head_sha, change.path)
