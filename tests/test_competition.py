@@ -113,6 +113,7 @@ def test_a_newer_timing_method_empties_no_board_that_takes_no_entries(
     assert report.rows == rows and {one.harness.method for one in before} == {1}
     assert (site / "vectoradd/CPU/ada").is_dir() == bool(rows)
     assert (site / "vectoradd/CPU/_editions").is_dir() != bool(rows)
+    assert "The board’s page links to the standings of earlier editions." in (site / "404.html").read_text()
 
 
 def test_a_row_of_a_closed_board_can_be_disqualified_after_a_newer_timing_method(repository: Path, task: Task) -> None:
