@@ -228,6 +228,18 @@ def test_announcements_follow_a_season_and_a_repeated_run_posts_nothing(cup: Cup
     assert all(message.edits == 0 for message in discord.messages)
 
 
+def test_a_newer_timing_method_changes_no_final_standings_and_is_no_news_of_a_closed_task(
+    cup: Cup, discord: Discord
+) -> None:
+    before = replace(cup.board, method=1)
+    cup.judge(*season(before))
+    with cup.adding() as ledger:
+        ledger.append_fact(Seen(task="vectoradd", gpu="CPU", edition=before.edition, at=START))
+    cup.announce(DEADLINE + timedelta(hours=1))
+    assert discord.titles() == ["Vector addition has closed"]
+    assert "with 6 entries" in discord.messages[0].embed["description"]
+
+
 def test_a_record_message_names_holder_time_speedup_rival_and_duel(cup: Cup, discord: Discord) -> None:
     cup.has_pictures = True
     ada, _, grace, *_ = season(cup.board)

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,9 @@ from scripts.cli import run
 from scripts.competition.settings import Gpu
 from scripts.ledger.announced import Seen
 from scripts.ledger.ledger import Ledger
+from scripts.ledger.moderation import Action
+from scripts.moderate.decide import find_judgements
+from scripts.tasks.diff import find_changes
 from tests.test_publish import TASK_YML, built, judged, ledger_of, page_text, season, task_folder
 
 WIDE = TASK_YML.replace("[CPU, H100]", "[CPU, T4, L4, H100, MI300X]")
@@ -86,6 +91,46 @@ def test_a_board_whose_machine_is_gone_stays_and_says_so(tmp_path: Path, task: T
     index = json.loads((site / "index.json").read_text())
     assert {board["gpu"]: board["judged"] for board in index["boards"]} == {"CPU": True, "H100": False}
     assert "grace inactive" in page_text(site, ".")
+
+
+@pytest.mark.parametrize(
+    ("changes", "gpus", "rows"),
+    [
+        ({"deadline": datetime(2026, 11, 30, tzinfo=UTC)}, ("CPU",), 6),
+        ({"deadline": datetime(2026, 11, 1, tzinfo=UTC)}, ("CPU",), 6),  # judged late, all of them
+        ({"deadline": None}, (), 6),
+        ({"deadline": None}, ("CPU",), 0),
+        ({"deadline": datetime(2027, 3, 1, tzinfo=UTC)}, ("CPU",), 0),
+        ({"deadline": datetime(2026, 11, 30, tzinfo=UTC), "title": "Other", "files": {}}, ("CPU",), 0),
+    ],
+    ids=["closed", "closed before", "no machine", "open", "still open", "changed"],
+)
+def test_a_newer_timing_method_empties_no_board_that_takes_no_entries(
+    tmp_path: Path, task: Task, changes: dict[str, Any], gpus: Sequence[str], rows: int
+) -> None:
+    before = season(replace(replace(task, deadline=None).board("CPU"), method=1))
+    site, report = built(tmp_path, replace(task, **changes), before, gpus=machines(*gpus), address=ADDRESS)
+    assert report.rows == rows and {one.harness.method for one in before} == {1}
+    assert (site / "vectoradd/CPU/ada").is_dir() == bool(rows)
+    assert (site / "vectoradd/CPU/_editions").is_dir() != bool(rows)
+    assert "The board’s page links to the standings of earlier editions." in (site / "404.html").read_text()
+
+
+def test_a_row_of_a_closed_board_can_be_disqualified_after_a_newer_timing_method(repository: Path, task: Task) -> None:
+    text = (task.folder / "task.yml").read_text()
+    (task.folder / "task.yml").write_text(text.replace("deadline: 2027-03-01", "deadline: 2026-11-01"))
+    row = judged(replace(load_task(task.folder).board("CPU"), method=1), "linus", 1.5)
+    ledger = Ledger(repository / "ledger")
+    ledger.append(row, "r9")
+    (found,) = find_judgements(Action.DISQUALIFY, "vectoradd/CPU/linus", ledger, repository / "tasks")
+    assert found.submission.login == "linus"
+
+
+def test_a_newer_timing_method_resets_only_open_boards(task: Task) -> None:
+    for deadline, resets in ((None, True), (datetime(2026, 11, 1, tzinfo=UTC), False)):
+        tasks = {task.name: replace(task, deadline=deadline)}
+        changes = find_changes(tasks, tasks, method=1)
+        assert [one.gpu for one in changes] == [*task.gpus] * resets
 
 
 def test_news_of_a_task_names_its_first_boards_regardless_of_machines(task: Task) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,9 @@ def test_verify_says_why_a_judgement_cannot_be_replayed(judged, tmp_path, capsys
 
     assert "is not the judged file" in said(source=GOOD + b"#\n")
     assert "it was judged at edition 0000" in said(judged.model_copy(update={"edition": "0" * 64}))
+    before = replace(load_task(TINY).board(judged.gpu), method=1)
+    older = {"edition": before.edition, "harness": judged.harness.model_copy(update={"method": 1})}
+    assert "its times were taken with timing method 1" in said(judged.model_copy(update=older))
     (tmp_path / "judgement.json").write_text("{")
     assert run(["verify", str(tmp_path / "judgement.json"), "--task-dir", str(TINY)]) == 2
     assert "judgement.json: " in capsys.readouterr().err

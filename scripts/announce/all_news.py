@@ -8,10 +8,11 @@ from datetime import datetime
 
 from harness.records.fields import Mode
 from harness.records.judgement import Judgement
-from harness.task.task import Board, Task
+from harness.task.task import METHOD, Board, Task
 from scripts.announce.board_news import results_of
 from scripts.announce.milestones import final_of, notices_of
 from scripts.announce.news import News, PodiumPlace, Standing
+from scripts.competition.boards import as_it_ended
 from scripts.ledger.announced import Seen
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Moderated, Moderation
@@ -38,8 +39,10 @@ def gather(
         if board := boards.pop(place, None):
             judgements = ledger.read_judgements(paths, samples=False).judgements
             removed = decisions.removed(judgements)
-            found += results_of(board, judgements, removed, decisions.absences)
             is_judged = board.gpu in gpus
+            board = as_it_ended(board, judgements, now, is_judged=is_judged)
+            found += results_of(board, judgements, removed, decisions.absences)
+            is_judged = is_judged and board.method == METHOD
             ends[board.task.name][board.gpu] = _standing_of(board, judgements, removed, now, is_judged=is_judged)
     for board in boards.values():
         ends[board.task.name][board.gpu] = Standing(gpu=board.gpu, podium=(), entries=0)

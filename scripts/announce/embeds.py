@@ -154,7 +154,7 @@ def _notice(news: TaskNews, context: EmbedContext) -> DiscordEmbed:
     page = context.board(news.task, news.gpus[0]) if news.gpus else context.site
     if news.kind is NewsKind.EDITION:
         words = (
-            f"New, empty standings on {gpus}: the reference, cases, limits or anchor changed. "
+            f"New, empty standings on {gpus}: the reference, cases, limits, anchor or way of timing changed. "
             "Earlier rows stay, under their edition."
         )
         return _news_embed(news, f"{title} has changed", words, page, context)

@@ -25,9 +25,10 @@ LATEST_FINAL = timedelta(hours=24)
 
 
 def newly_seen(tasks: Iterable[Task], seen: Sequence[Seen], now: datetime, gpus: Collection[str]) -> Iterator[Seen]:
-    """Records for the ledger: boards with a machine, and with another edition than the last one seen."""
+    """Records for the ledger: open boards with a machine, and with another edition than the last one seen."""
     last = {(one.task, one.gpu): one.edition for one in seen}
-    for board in (board for task in tasks for board in offered(task, gpus).boards):
+    open_tasks = (task for task in tasks if not task.deadline or now < task.deadline)
+    for board in (board for task in open_tasks for board in offered(task, gpus).boards):
         if last.get((board.task.name, board.gpu)) != board.edition:
             yield Seen(task=board.task.name, gpu=board.gpu, edition=board.edition, at=now)
 

@@ -9,7 +9,7 @@ not posted, and fresh        post, unless an earlier post is in doubt or Discord
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,7 +18,7 @@ from scripts.announce.embeds import EmbedContext, Payload, payload_of, withdrawa
 from scripts.announce.news import News, NewsKind
 from scripts.competition.settings import Announcements
 from scripts.competition.settings import Webhook as Channel
-from scripts.ledger.announced import Announced, AnnouncementLog, Outcome
+from scripts.ledger.announced import Announced, AnnouncementLog, Outcome, Seen
 
 MAX_REFUSALS = 5
 """After this many refusals a message is given up."""
@@ -66,7 +66,7 @@ def due(
     since = announced.started.get(channel.secret, now)
     edits = (_edit_of(one, told[one.key]) for one in heard if one.key in told)
     posts = (Post(key=one.key, news=one) for one in heard if _is_due(one, told.get(one.key), since, now))
-    return [*filter(None, edits), *_withdrawals(tasks, news, told), *posts]
+    return [*filter(None, edits), *_withdrawals(tasks, news, told, announced.seen), *posts]
 
 
 def _is_due(news: News, told: AnnouncementLog | None, since: datetime, now: datetime) -> bool:
@@ -82,9 +82,12 @@ def _edit_of(news: News, told: AnnouncementLog) -> Post | None:
     return None if stays else Post(key=news.key, news=news, posted=told.posted)
 
 
-def _withdrawals(tasks: Sequence[Task], news: Sequence[News], told: Mapping[str, AnnouncementLog]) -> Iterator[Post]:
+def _withdrawals(
+    tasks: Sequence[Task], news: Sequence[News], told: Mapping[str, AnnouncementLog], seen: Iterable[Seen]
+) -> Iterator[Post]:
     known = {one.key for one in news}
-    editions = {(board.task.name, board.gpu): board.edition for task in tasks for board in task.boards}
+    boards = {(task.name, gpu) for task in tasks for gpu in task.gpus}
+    editions = {(one.task, one.gpu): one.edition for one in seen if (one.task, one.gpu) in boards}
     names = {task.name for task in tasks}
     for key, one in told.items():
         posted = one.posted

@@ -11,11 +11,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
 
 from harness.records.errors import TaskError, did_you_mean
-from harness.task.task import Board, Task, load_tasks
+from harness.task.task import METHOD, Board, Task, load_tasks
 from scripts.boards.board_facts import (
     AuthorFacts,
     BoardFacts,
@@ -26,7 +27,7 @@ from scripts.boards.board_facts import (
     facts_of,
 )
 from scripts.boards.web import SiteError, find_facts, site_address
-from scripts.competition.boards import find_machines, shown
+from scripts.competition.boards import as_it_ended, find_machines, shown
 from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger, LedgerFault
 from scripts.ledger.moderation import Moderated
@@ -93,7 +94,9 @@ class LedgerSource:
         gpu = (self._machines or {}).get(board.gpu)
         judged = self._machines is None or gpu is not None
         unwalled = self._allow_unwalled
-        table = standings(board, contents.judgements, removed, allow_unwalled=unwalled, is_over=not judged)
+        board = as_it_ended(board, contents.judgements, datetime.now(UTC), is_judged=judged)
+        is_over = not judged or board.method != METHOD
+        table = standings(board, contents.judgements, removed, allow_unwalled=unwalled, is_over=is_over)
         return facts_of(table, out, judged=judged, gpu=gpu, descriptions=self._descriptions)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -91,6 +92,11 @@ def _board(judged: Judgement, task_dir: Path | None) -> Board:
     board = choose_board(load_task(task_dir) if task_dir else require_task(judged.task, TASKS), judged.gpu)
     if not board.task.is_refereed:
         raise VerifyError(f"{judged.task} has its own program, which draws its own seeds: it cannot be replayed")
+    if replace(board, method=judged.harness.method).edition == judged.edition != board.edition:
+        raise VerifyError(
+            f"its times were taken with timing method {judged.harness.method}, but this PullRank has method "
+            f"{board.method}: check out the commit of that day, or install it"
+        )
     if board.edition != judged.edition:
         raise VerifyError(
             f"it was judged at edition {judged.edition[:12]} of {judged.task} / {judged.gpu}, but here is edition "

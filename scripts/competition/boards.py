@@ -4,15 +4,21 @@
     pullrank.yml     gpus: {CPU: …, H100: …}      the available machines          ─▶ offered: boards that are judged
     the ledger       judgements/<task>/<gpu>/     what was judged before          ─▶ shown: also boards of the past
 
+A board that ranks nothing new keeps the timing method of its last judgements: an update of PullRank with a newer
+method empties the open boards only.
+
 A folder of tasks without settings is not a competition, and has all the boards that its tasks name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
-from harness.task.task import Task
+from harness.records.judgement import Judgement
+from harness.task.task import Board, Task
 from scripts.competition.settings import SETTINGS, Gpu, Settings, load_settings
 from scripts.ledger.ledger import Ledger
 
@@ -28,6 +34,22 @@ def offered(task: Task, machines: Machines) -> Task:
 def shown(task: Task, machines: Machines, ledger: Ledger) -> Task:
     """The task with the boards that have a machine, or have judgements from when they had one."""
     return task if machines is None else task.on({*machines, *ledger.gpus_of(task.name)})
+
+
+def as_it_ended(board: Board, judgements: Sequence[Judgement], now: datetime, *, is_judged: bool) -> Board:
+    """The board with its timing method when its task closed or its last machine left; an open board as it is.
+
+    Args:
+        judgements: of this board, in ledger order.
+        is_judged: whether a machine judges it now.
+    """
+    deadline = board.task.deadline
+    end = deadline if deadline and deadline <= now else None if is_judged else now
+    if not end or not judgements:
+        return board
+    last = ([one for one in judgements if one.finished_at <= end] or judgements)[-1]
+    then = replace(board, method=last.harness.method)
+    return then if then.edition == last.edition else board  # its task has changed, too
 
 
 def find_settings(tasks: Path) -> Settings | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from harness.records.errors import PullRankError, did_you_mean
 from harness.records.fields import LOGIN
 from harness.records.judgement import Judgement, JudgementError
 from harness.task.task import Board
+from scripts.competition.boards import as_it_ended, find_machines
 from scripts.competition.repository import choose_board, require_task
 from scripts.ledger.ledger import Ledger
 from scripts.ledger.moderation import Action, Moderated, Moderation, file_of, find_owner
@@ -84,7 +85,11 @@ def find_judgements(action: Action, what: str, ledger: Ledger, tasks: Path) -> l
     """
     if found := _ROW.fullmatch(what):
         task, gpu, login, digest = found.groups("")
-        return _of_author(action, choose_board(require_task(task, tasks), gpu), login, digest, ledger)
+        board, machines = choose_board(require_task(task, tasks), gpu), find_machines(tasks)
+        judgements = ledger.judgements(task, gpu, samples=False).judgements
+        is_judged = machines is None or gpu in machines
+        board = as_it_ended(board, judgements, datetime.now(UTC), is_judged=is_judged)
+        return _of_author(action, board, judgements, login, digest, ledger)
     checksum = _checksum_in(what, ledger) if what.endswith(".json") else what.lower()
     if not _CHECKSUM.fullmatch(checksum):
         raise ModerationError(
@@ -118,13 +123,14 @@ def _checksum_in(name: str, ledger: Ledger) -> str:
     raise ModerationError(f"{name}: no such file in {ledger.path}")
 
 
-def _of_author(action: Action, board: Board, login: str, digest: str, ledger: Ledger) -> list[Judgement]:
+def _of_author(
+    action: Action, board: Board, judgements: Sequence[Judgement], login: str, digest: str, ledger: Ledger
+) -> list[Judgement]:
     """The judgements of an author's ranked file on a board, or to lift a decision, all that are removed from it.
 
     With a `digest`, only those of the file whose SHA-256 begins with it.
     """
     now = Moderated.after(ledger.moderations())
-    judgements = ledger.judgements(board.task.name, board.gpu, samples=False).judgements
     place = f"{board.task.name} / {board.gpu}"
     own = [one for one in judgements if one.submission.login.lower() == login.lower()]
     own = [one for one in own if one.submission.digest.startswith(digest)]

@@ -1,4 +1,4 @@
-"""The page of an earlier edition of a board: its standings when its cases, limits, reference or anchor changed.
+"""The page of an earlier edition of a board: its standings when the next edition began.
 
 Its cases come from its judgements.  The rest (title, ranking) is today's.  The page is in `_editions`, which is not a
 valid login.

@@ -5,8 +5,8 @@
     after: the tasks in this working tree                      ─┘      └─ the ledger's rows that would go
 
 A new edition empties a board.  It depends on the facts of the task that are compared here, and on the harness's timing
-method (`METHOD`) at that commit.  It does not depend on prose, deadlines, `work`, templates, baselines, or any examples
-but the anchor.
+method (`METHOD`) at that commit; a closed board keeps its method.  It does not depend on prose, deadlines, `work`,
+templates, baselines, or any examples but the anchor.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,8 @@ def find_changes(
         for gpu in dict.fromkeys((*(old.gpus if old else ()), *(new.gpus if new else ()))):
             was = replace(old.board(gpu), method=method) if old and gpu in old.gpus else None
             now = new.board(gpu) if new and gpu in new.gpus else None
+            if now and now.task.deadline and now.task.deadline <= datetime.now(UTC):
+                now = replace(now, method=method)  # a closed board keeps it
             if change := _change(name, gpu, was, now, ledger):
                 changes.append(change)
     return changes

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.records.judgement import Judgement
-from harness.task.task import Board, Task
+from harness.task.task import METHOD, Board, Task
+from scripts.competition.boards import as_it_ended
 from scripts.ledger.ledger import Ledger, LedgerContents, LedgerFault
 from scripts.ledger.moderation import Moderated
 from scripts.pages.edition import Edition, editions_of
@@ -89,8 +90,10 @@ def ranked(
     ]
     removed = moderated.removed(judgements)
     shown = [one for one in judgements if one.checksum not in removed]
-    is_over = not judges(files.board)
-    table = standings(files.board, judgements, removed, allow_unwalled=allow_unwalled, is_over=is_over)
+    is_judged = judges(files.board)
+    board = as_it_ended(files.board, judgements, now, is_judged=is_judged)
+    is_over = not is_judged or board.method != METHOD
+    table = standings(board, judgements, removed, allow_unwalled=allow_unwalled, is_over=is_over)
     taken_out = taken_out_of(judgements, moderated)
     editions = editions_of(table, judgements, removed, allow_unwalled=allow_unwalled)
     return Ranked(

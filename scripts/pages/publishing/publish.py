@@ -2,7 +2,7 @@
 
     index.html                              boards, latest records
     <task>/<gpu>/index.html                 one board: standings, cases, record history, the task
-    <task>/<gpu>/_editions/<edition>/       its standings before its cases, limits, reference or anchor changed
+    <task>/<gpu>/_editions/<edition>/       its standings before the next edition began
     <task>/<gpu>/<login>/<digest>/          one submission: its times, samples, code, judgements
     authors/<login>/                        one author's rows, history and ban
     machines/                               how steadily the machines ran their anchors
