@@ -39,8 +39,7 @@ def notices_of(task: Task, seen: Sequence[Seen], gpus: Collection[str]) -> Itera
     Args:
         gpus: the GPUs with a machine.  A deadline is not announced for boards without one.
     """
-    # A board that appears after its deadline is no news.
-    ours = [one for one in seen if one.task == task.name and not (task.deadline and one.at >= task.deadline)]
+    ours = [one for one in seen if one.task == task.name]
     if ours:
         first = {one.gpu for one in ours if one.at == ours[0].at}
         yield _notice(task, NewsKind.NEW_TASK, ours[0].at, [gpu for gpu in task.gpus if gpu in first])
