@@ -66,17 +66,6 @@ def blob_sha(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def make_repository(folder: Path) -> None:
-    """Make an empty repository in `folder`: what `git init` writes, without the 3 ms of its process.
-
-    The bot makes one for each fetch of a fork.
-    """
-    for part in ("objects", "refs"):
-        (folder / part).mkdir(parents=True)
-    (folder / "HEAD").write_text("ref: refs/heads/main\n")
-    (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
-
-
 class Git:
     """git in `folder`, where `origin` is `url`; `token` is sent only to the host of `url`.
 

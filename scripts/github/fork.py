@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
-from scripts.common.git_command import Git, GitError, make_repository
+from scripts.common.git_command import Git, GitError
 from scripts.github.pulls import BlobInfo, ChangedFile
 
 MAX_CHANGES = 300
@@ -159,7 +159,7 @@ class Fork:
         """
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         git = Git(folder, self._url, self._token, limited=True)
-        make_repository(folder)
+        git.run("init", "--quiet", "--bare", "--template=")
         options = [one for one in asked if one.startswith("--")]
         wanted = "\n".join(one for one in asked if not one.startswith("--")).encode()
         for attempt in range(TRIES):

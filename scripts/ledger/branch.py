@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
-from scripts.common.git_command import BOT, Git, GitError, blob_sha, make_repository
+from scripts.common.git_command import BOT, Git, GitError, blob_sha
 from scripts.ledger.facts import find_files
 from scripts.ledger.ledger import FOLDERS, Ledger, LedgerError
 from scripts.ledger.names import Choose, either, everything
@@ -161,9 +161,9 @@ class LedgerBranch:
     # Reading.
 
     def _clone(self) -> None:
-        make_repository(self._folder / ".git")
+        self._git.run("init", "--quiet", "--template=", "--initial-branch", BRANCH)
         # Takes precedence over any .gitattributes in the branch.
-        (self._folder / ".git/info").mkdir()
+        (self._folder / ".git/info").mkdir(exist_ok=True)
         (self._folder / ".git/info/attributes").write_text("* -text -filter -ident -working-tree-encoding\n")
         self._fetch()
         self._show(self._choose(self._wanted))
