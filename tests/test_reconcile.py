@@ -365,7 +365,7 @@ def test_the_bot_merges_only_the_judged_commit(changes: dict[str, Any], why: str
 
 @pytest.mark.parametrize("path", ["README.md", "submissions/sort/alice/submission.py"])
 def test_the_bot_does_not_merge_a_commit_that_changes_other_files(path: str) -> None:
-    fork = SimpleNamespace(changes=lambda _: (ChangedFile(path=path, status="modified"),))
+    fork = SimpleNamespace(changes=lambda *_, **__: (ChangedFile(path=path, status="modified"),))
     settings = Settings(gpus={"CPU": Gpu(runs_on="cpu")})
     context = BotContext(
         github=cast(GitHub, None), open_ledger=lambda _: LedgerBranch(""), open_fork=lambda: cast(Fork, nullcontext(fork)),
