@@ -6,6 +6,7 @@ Then bundles, made from a GitHub on loopback and a ledger in a folder.
 import hashlib
 import importlib.metadata
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -517,6 +518,22 @@ def test_a_baseline_has_no_place_so_the_bot_neither_merges_nor_closes_it(scene):
     assert LedgerBoards(scene.ledger, ROOT).place(status) is PlaceKind.ROW
     path.write_text(judgement.model_copy(update={"baseline": "torch.add"}).to_json())
     assert LedgerBoards(scene.ledger, ROOT).place(status) is None
+
+
+@pytest.mark.parametrize(("deadline", "place"), [("2026-11-20T12:00:00Z", PlaceKind.ROW), ("2999-01-01", None)])
+def test_a_newer_timing_method_takes_a_row_that_is_not_merged_yet_from_an_open_board_only(
+    scene, tmp_path, deadline, place
+):
+    folder = tmp_path / "main/tasks/vectoradd"
+    shutil.copytree(ROOT / "tasks/vectoradd", folder)
+    (folder / "task.yml").write_text(f"{(folder / 'task.yml').read_text()}\ndeadline: {deadline}\n")
+    asked, before = scene.ask(), replace(vectoradd().board("CPU"), method=1)
+    judgement = first_place("ada", scene.ada.id, scene.pull.number, scene.pull.head_sha, SOURCE)
+    harness = judgement.harness.model_copy(update={"method": 1})
+    scene.ledger.append(judgement.model_copy(update={"edition": before.edition, "harness": harness}), asked.id)
+    ending = Ending(request=asked.id, state=EndState.JUDGED, verdict=Verdict.ACCEPTED, at=NOW)
+    boards = LedgerBoards(scene.ledger, tmp_path / "main")
+    assert boards.place(RequestStatus(request=asked, ending=ending)) is place
 
 
 def test_a_baseline_duels_nobody(scene):

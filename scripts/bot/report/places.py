@@ -3,11 +3,12 @@
     ledger ─▶ judgements that count ─▶ each board's standings, made once ─▶ PlaceKind
 
 A disqualified, held or withdrawn judgement does not count.
-Reads the ledger's folder and is otherwise pure: no network, no clock.
+Reads the ledger's folder, and the clock to see whether a task is closed; no network.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import cache, partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from harness.records.errors import TaskError
 from harness.records.judgement import Judgement
 from harness.records.verdict import Verdict
 from harness.task.task import Board
+from scripts.competition.boards import as_it_ended
 from scripts.competition.repository import require_task
 from scripts.ledger.ledger import Ledger, RequestStatus
 from scripts.ledger.moderation import Moderated, Moderation
@@ -83,7 +85,9 @@ class LedgerBoards:
         board = find_board(task, gpu, self._root)
         if not board:
             return None
-        return standings(board, self._judged(task, gpu).judgements, self._removed(task, gpu))
+        judgements = self._judged(task, gpu).judgements
+        board = as_it_ended(board, judgements, datetime.now(UTC), is_judged=True)
+        return standings(board, judgements, self._removed(task, gpu))
 
 
 def find_board(task: str, gpu: str, root: Path) -> Board | None:
