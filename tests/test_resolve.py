@@ -534,6 +534,8 @@ def test_a_newer_timing_method_takes_a_row_that_is_not_merged_yet_from_an_open_b
     ending = Ending(request=asked.id, state=EndState.JUDGED, verdict=Verdict.ACCEPTED, at=NOW)
     boards = LedgerBoards(scene.ledger, tmp_path / "main")
     assert boards.place(RequestStatus(request=asked, ending=ending)) is place
+    table = boards.find("vectoradd", "CPU")
+    assert table and not table.rows, "no duel is due: it would be timed in the newer way"
 
 
 def test_a_baseline_duels_nobody(scene):

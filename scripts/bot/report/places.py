@@ -38,7 +38,7 @@ class LedgerBoards:
     def __init__(self, ledger: Ledger, root: Path) -> None:
         self._ledger, self._root = ledger, root
         moderated = Moderated.after(ledger.moderations())
-        self._standings = cache(self._make)
+        self._standings, self._as_it_ended = cache(self._make), cache(self._make_as_it_ended)
         self._judged = cache(partial(ledger.judgements, samples=False))
         self._removed = cache(lambda task, gpu: moderated.removed(self._judged(task, gpu).judgements))
 
@@ -74,7 +74,7 @@ class LedgerBoards:
         judgement = self._ledger.judgement_of(status.request)
         if not judgement or not judgement.is_rankable or judgement.baseline or self.hidden(judgement):
             return None
-        table = self.find(judgement.task, judgement.gpu)
+        table = self._as_it_ended(judgement.task, judgement.gpu)
         if not table or table.board.edition != judgement.edition:
             return None
         row = table.find_row(judgement.submission.login)
@@ -85,9 +85,16 @@ class LedgerBoards:
         board = find_board(task, gpu, self._root)
         if not board:
             return None
+        return standings(board, self._judged(task, gpu).judgements, self._removed(task, gpu))
+
+    def _make_as_it_ended(self, task: str, gpu: str) -> Standings | None:
+        """The standings with the timing method that a closed board had.  It decides places; no duel is due there."""
+        table = self.find(task, gpu)
+        if not table:
+            return None
         judgements = self._judged(task, gpu).judgements
-        board = as_it_ended(board, judgements, datetime.now(UTC), is_judged=True)
-        return standings(board, judgements, self._removed(task, gpu))
+        board = as_it_ended(table.board, judgements, datetime.now(UTC), is_judged=True)
+        return table if board is table.board else standings(board, judgements, self._removed(task, gpu))
 
 
 def find_board(task: str, gpu: str, root: Path) -> Board | None:
