@@ -520,7 +520,9 @@ def test_a_baseline_has_no_place_so_the_bot_neither_merges_nor_closes_it(scene):
     assert LedgerBoards(scene.ledger, ROOT).place(status) is None
 
 
-@pytest.mark.parametrize(("deadline", "place"), [("2026-11-20T12:00:00Z", PlaceKind.ROW), ("2999-01-01T00:00:00Z", None)])
+@pytest.mark.parametrize(
+    ("deadline", "place"), [("2026-11-20T12:00:00Z", PlaceKind.ROW), ("2999-01-01T00:00:00Z", None)]
+)
 def test_a_newer_timing_method_takes_a_row_that_is_not_merged_yet_from_an_open_board_only(
     scene, tmp_path, deadline, place
 ):
